@@ -84,7 +84,6 @@ export interface GatewayParts
 
 type Opening = GatewayParts & { readonly clock: Clock };
 
-/** How long the parts that a failed start had opened may take to close, in milliseconds. */
 const failedStartDrainMs = 3000;
 
 /** Opens everything and listens; what fails closes the rest. @throws ConfigurationError where the configuration or a port is at fault */

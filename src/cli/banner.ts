@@ -87,17 +87,11 @@ function rest({ listening, account, token }: BannerFacts, from: string): string 
 `;
 }
 
-/** What the link to the console is made from. */
-export interface SignInFacts {
-  /** The path of the link; absent where there is no console. */
-  readonly path: string | undefined;
-  /** The origin that the configuration names. */
-  readonly publicUrl: string | undefined;
-  readonly listening: readonly Listening[];
-}
-
-/** The lines that show the link to the console, which signs in once; '' where there is none. */
-export function renderSignIn({ path, publicUrl, listening }: SignInFacts): string {
+/** The lines that show the link to the console; '' where there is none. @param path of the link @param publicUrl as configured */
+export function renderSignIn(
+  path: string | undefined,
+  { publicUrl, listening }: { readonly publicUrl: string | undefined; readonly listening: readonly Listening[] },
+): string {
   const http = adminOf(listening) ?? listening.find(({ name }) => name === 'http');
   if (path === undefined || (publicUrl === undefined && !http)) return '';
   const base = publicUrl ?? `http://${http ? addressOf(http) : ''}`;

@@ -101,7 +101,6 @@ function printable(text: string): string {
   return escapeCharacters(text, /[^\x20-\x7e]/g);
 }
 
-/** The reasons for which the message would be refused, with the policy enforced or, where that was asked, observed. */
 function reasonsOf({ violations, observed }: Verdict): readonly Violation[] {
   return observed?.violations ?? violations;
 }
@@ -115,7 +114,6 @@ function summaryOf(verdict: Verdict): string {
   return `admitted while observed, ${counted(observed.removed.length, 'header')} removed`;
 }
 
-/** A line for a header that would be removed, with the code for which it is refused while the policy is enforced. */
 function removedLine({ name, violation }: HeaderExplanation, code: Violation['code']): readonly [string, string] {
   const why =
     violation?.code === code ? reasonLine(violation) : `${code}: by the limits over all, or without the others removed`;

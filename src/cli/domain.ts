@@ -48,11 +48,7 @@ const purposes = {
   dmarc: 'DMARC, a first policy',
 } as const satisfies Record<DnsRecord['purpose'], string>;
 
-/** A record as lines of a zone file, with the verdict of the check as a comment. */
-function linesOf(
-  { purpose, zone, published_by: publisher, remark }: DnsRecord,
-  check: RecordCheck | undefined,
-): string {
+function linesOf({ purpose, zone, published_by: publisher, remark }: DnsRecord, check: RecordCheck | undefined) {
   const whose = publisher === 'platform' ? " (in the platform's zone)" : '';
   const verdict = check ? [check.state.toUpperCase(), ...(check.detail === undefined ? [] : [check.detail])] : [];
   const found = check && check.state !== 'ok' ? check.found.map((value) => `; found: ${printable(value)}`) : [];

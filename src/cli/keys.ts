@@ -43,7 +43,6 @@ export function noSuchDomain(config: Config, wanted: string): UsageError {
   return new UsageError(`${wanted} is no sending domain and not the platform's domain; ${which}`);
 }
 
-/** The keys that the configuration names for a domain: a sending domain's, or the platform's. */
 function configuredKeys(config: Config, domain: string): readonly DkimKeyName[] | undefined {
   if (domain === config.platform.domain) return config.platform.dkim;
   return config.accounts.flatMap((account) => account.sendingDomains).find(({ name }) => name === domain)?.dkim;

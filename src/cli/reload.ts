@@ -21,11 +21,7 @@ function namedDataDir(io: CommandIo, option: string | undefined): { file: string
 }
 
 /** The data folder, and why the configuration cannot be read. @throws ConfigurationError where a file is named that is not there */
-function addressOf(
-  io: CommandIo,
-  option: string | undefined,
-  readConfig: () => Config,
-): { dataDir: string; fault?: ConfigurationError } {
+function addressOf(io: CommandIo, option: string | undefined, readConfig: () => Config) {
   try {
     return { dataDir: readConfig().dataDir };
   } catch (error) {

@@ -92,10 +92,6 @@ function errorText(error: unknown, env: CommandIo['env']): string {
   return lines;
 }
 
-function warningsOf(error: unknown): readonly string[] {
-  return error instanceof ConfigurationError ? error.warnings : [];
-}
-
 /** Runs a command line without the program's name; never throws. @returns the exit code: 0, 1, 64 (usage) or 78 (configuration) */
 export async function runCommandLine(args: readonly string[], io: CommandIo): Promise<number> {
   try {
@@ -106,7 +102,8 @@ export async function runCommandLine(args: readonly string[], io: CommandIo): Pr
     return await runTable(commands, program, args.length === 0 ? ['serve'] : args, io);
   } catch (error) {
     // A message may quote the name of a file or the words of others: nothing in it may control the terminal.
-    const lines = [errorText(error, io.env), ...warningsOf(error).map((warning) => `warning: ${warning}`)];
+    const warnings = error instanceof ConfigurationError ? error.warnings : [];
+    const lines = [errorText(error, io.env), ...warnings.map((warning) => `warning: ${warning}`)];
     io.stderr.write(`${escapeCharacters(lines.join('\n'), /(?![\n\t])[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu)}\n`);
     return error instanceof ConfigurationError || error instanceof UsageError ? error.exitCode : 1;
   }

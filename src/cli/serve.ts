@@ -71,7 +71,6 @@ async function startWaiting<T>(
   }
 }
 
-/** How long the last lines of the log may take to be written before the process ends, in milliseconds. */
 const logPatienceMs = 1000;
 
 /** When what was compiled during the start is written, in milliseconds after it: the start's own work is over. */
@@ -144,7 +143,7 @@ function banner(
   { token, signIn }: { readonly token: DevelopmentToken | undefined; readonly signIn: string | undefined },
 ): string | undefined {
   if (!token) return undefined;
-  const consoleText = renderSignIn({ path: signIn, publicUrl: config.console.publicUrl, listening });
+  const consoleText = renderSignIn(signIn, { publicUrl: config.console.publicUrl, listening });
   if (token.kind !== 'made') return renderTokenNote(token, consoleText);
   const listener = config.smtp.listeners.find(({ tls, credential }) => tls === 'starttls' && !credential);
   const route = config.delivery.routes.at(-1);

@@ -222,12 +222,7 @@ const watchedOf = oncePer((socket: Socket): Watched => {
   return made;
 });
 
-/**
- * Watches the client of a request, until the request has ended. Of clients that end their side before they have the answer (D66)
- * some still read (RFC 9112 §9.6), others have gone, and which it is shows only when something is sent. So the request gets a while to be
- * answered, and gives way first where room is wanted.
- * @param afterCloseSeconds what it has after the client's end
- */
+/** Watches the client of a request. One that ends its side may still read (D66; RFC 9112 §9.6): it has a while, and gives way first. */
 export function watchClient(exchange: Exchange, afterCloseSeconds: number): void {
   const { request, place, sink } = exchange;
   const { socket } = request;

@@ -54,13 +54,6 @@ export type DevelopmentToken = { readonly account: string; readonly credential: 
   | { readonly kind: 'kept'; readonly lastFour: readonly string[] }
 );
 
-/** Which files the start made, and which secrets it did not find. */
-export interface Bootstrapped {
-  readonly made: readonly string[];
-  /** Secrets that routes and credentials need and that are missing; one line each. */
-  readonly missing: readonly string[];
-}
-
 /** What the start works with. */
 export interface BootstrapParts {
   readonly env: Environment;
@@ -113,8 +106,8 @@ export async function ensureDevelopmentToken(
   });
 }
 
-/** Makes the files that are missing, in development only. @throws ConfigurationError where a file or a secret in use cannot be had */
-export async function bootstrap(config: Config, parts: Pick<BootstrapParts, 'env' | 'clock'>): Promise<Bootstrapped> {
+/** Makes the files that are missing, in development only, and tells them and missing secrets. @throws ConfigurationError elsewhere */
+export async function bootstrap(config: Config, parts: Pick<BootstrapParts, 'env' | 'clock'>) {
   const missing = missingSecrets(config, parts.env);
   const { development } = config;
   if (!development) {

@@ -9,14 +9,6 @@ import { dateFault, type KeysRead, readKeys } from './load-keys.ts';
 const soonMs = 14 * 86_400_000;
 const dayMs = 86_400_000;
 
-/** What was found; one line each. */
-export interface FileFindings {
-  /** Faults with which `serve` would not start, or no client would trust its certificate. */
-  readonly faults: readonly string[];
-  readonly warnings: readonly string[];
-}
-
-/** Whether others than the owner and the group may read a file; false where that cannot be told. */
 function isReadableByAll(file: string): boolean {
   try {
     return (statSync(file).mode & 0o004) !== 0;
@@ -38,7 +30,6 @@ function day(ms: number): string {
   return new Date(ms).toISOString().slice(0, 10);
 }
 
-/** What is wrong with the files that were read: certificates that are not valid now, and the rest. */
 function foundIn(config: Config, { tls }: Pick<KeysRead['keys'], 'tls'>, nowMs: number) {
   const [invalid, others]: [string[], string[]] = [[], []];
   for (const certificate of tls.values()) {
@@ -63,8 +54,8 @@ export function fileWarnings(config: Config, keys: Pick<KeysRead['keys'], 'tls'>
   return [...invalid, ...others];
 }
 
-/** Checks every key and certificate that a configuration uses. In development a missing file is no fault: the start makes it. */
-export function checkFiles(config: Config, nowMs: number): FileFindings {
+/** Checks all keys and certificates. `faults` keep `serve` or clients away; in development no missing file does, as the start makes it. */
+export function checkFiles(config: Config, nowMs: number) {
   const { keys, problems } = readKeys(config);
   const faults = problems.filter(({ isMissing }) => !isMissing || !config.development).map(({ text }) => text);
   const { invalid, others } = foundIn(config, keys, nowMs);

@@ -79,10 +79,8 @@ function credentialFaults(credential: CredentialEntry, path: ConfigPath, place: 
   return [...others, { path: [...path, second], text, atKey: true }];
 }
 
-type CustomErrors = AccountEntry['customErrors'];
-
 /** D65: checks the contents of rules and pages, and that the plan `free` has no rules. */
-function customErrorFaults(customErrors: CustomErrors, plan: string, path: ConfigPath): ConfigFault[] {
+function customErrorFaults(customErrors: AccountEntry['customErrors'], plan: string, path: ConfigPath): ConfigFault[] {
   const faults: ConfigFault[] = [];
   const { rules = [], errorPage } = customErrors ?? {};
   if (plan === 'free' && rules.length > 0) {
@@ -225,7 +223,6 @@ export function zonesFaults(contents: CompleteContents): ConfigFault[] {
   ];
 }
 
-/** Checks that a zone has an account, and nothing that the plan of that has not. */
 function planFaults(zone: ZoneEntry, path: ConfigPath, contents: CompleteContents): ConfigFault[] {
   const account = findAccount(contents, zone.account);
   if (!account) return [unknownAccount(contents, [...path, 'account'], zone.account)];

@@ -142,11 +142,6 @@ function deepFreeze<T>(value: T): T {
   return value;
 }
 
-/** How many processes `auto` is: one for each core, or the one that SQLite serves (D91a). */
-function processesOf(database: Config['database']): number {
-  return engineTraits[database.engine].isShared ? Math.min(availableParallelism(), mostProcesses) : 1;
-}
-
 interface BuildContext {
   readonly file: string;
   readonly cwd: string;
@@ -167,6 +162,8 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
   const { delivery, routeSecrets } = resolveDelivery(resolving, relay);
   const database = mailParts.resolveDatabase(resolving);
   const { configured, webhookSecrets } = accountParts.resolveWebhooks(resolving);
+  // One for each core, or the one that SQLite serves (D91a).
+  const auto = engineTraits[database.engine].isShared ? Math.min(availableParallelism(), mostProcesses) : 1;
   const config = {
     file,
     dataDir: folders.dataDir,
@@ -174,7 +171,7 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
     database,
     log: { level: contents.log.level ?? 'info' },
     drainSeconds: contents.drainSeconds,
-    processes: contents.processes === 'auto' ? processesOf(database) : contents.processes,
+    processes: contents.processes === 'auto' ? auto : contents.processes,
     ...(development ? { development } : {}),
     platform: mailParts.resolvePlatform(resolving),
     limits: contents.limits,

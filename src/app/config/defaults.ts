@@ -25,10 +25,7 @@ export const journal = {
   maxBodyOctets: 262_144,
 } as const;
 
-/**
- * D42a. How many are made about a message, and what RET=FULL returns whole, are no settings: a report that is larger tells
- * its reader nothing more, and what is beyond stands in the events.
- */
+/** D42a. How many are made about a message, and what RET=FULL returns whole, are no settings: more tells a reader nothing. */
 export const reports = {
   perMessage: 10,
   perAddressPerDay: 1000,

@@ -57,7 +57,6 @@ function oneOf(names: readonly string[], reference: string): string {
   return names.length > 0 ? ` (${names.join(', ')})` : '';
 }
 
-/** The faults of a reference `account/credential`: the account or the credential does not exist. */
 function credentialFaults(
   contents: CompleteContents,
   path: ConfigPath,

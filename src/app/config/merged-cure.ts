@@ -80,11 +80,7 @@ function mergedValue(present: unknown, wanted: unknown): unknown {
   return before.isSubsetOf(after) ? [...present, ...after.difference(before)] : wanted;
 }
 
-function changeOf(
-  text: string,
-  { key, value }: Pair<Node, Node | null>,
-  to: { present: unknown; merged: unknown },
-): Edit {
+function changeOf(text: string, { key, value }: Pair<Node, Node | null>, to: { present: unknown; merged: unknown }) {
   const { present, merged } = to;
   const added = Array.isArray(present) && Array.isArray(merged) ? merged.slice(present.length) : [];
   const isLonger = Array.isArray(present) && isDeepStrictEqual(merged, [...present, ...added]);
@@ -180,11 +176,7 @@ export function isSound(place: ConfigSource, text: string): boolean {
 /** Makes the change that brings lines into a credential's entry; what the entry has stands among the lines. */
 export type MergeCure = (place: Place, lines: CredentialLines) => MergedCure | undefined;
 
-/**
- * Reads the file once for the changes of any number of credentials.
- * @returns what makes them; undefined where there is nothing to change, or no change of the text alone does it: the entry is an alias,
- * others share what would be changed by its anchor, or the configuration would no longer be valid
- */
+/** Reads the file once. @returns what makes changes; it gives undefined where no change of the text alone does it, or none is sound */
 export function cureMerger(source: ConfigSource): MergeCure {
   const before = source.text ?? readConfigText(source);
   // The whole file is checked for each credential: of a very large one the lines alone are told.

@@ -7,7 +7,6 @@ import { observePeriod } from '../../accounts/observe-period.ts';
 import { stripRules } from '../../accounts/strip-rules.ts';
 import type { ConfiguredWebhook } from '../../delivery/webhooks/webhook.ts';
 import { ruleOf } from '../../edge/custom/custom-error-rules.ts';
-import type { CustomErrorSettings } from '../../edge/zone/zone.ts';
 import { patternsOfSets } from '../../pipeline/policy/strip-sets.ts';
 import { isEventKind } from '../../spool/events/mail-event.ts';
 import { domainOf } from './addresses.ts';
@@ -107,10 +106,7 @@ export function resolveDevelopment(contents: Contents): CredentialName | undefin
 }
 
 /** Custom errors with the page's file as an absolute path; a relative one lies under the working directory. */
-function customErrorsOf(
-  { customErrors }: AccountEntry | ZoneEntry,
-  { cwd }: Resolving['folders'],
-): { readonly customErrors?: CustomErrorSettings } {
+function customErrorsOf({ customErrors }: AccountEntry | ZoneEntry, { cwd }: Resolving['folders']) {
   if (!customErrors) return {};
   const { rules, errorPage } = customErrors;
   const page = errorPage?.file === undefined ? errorPage : { file: resolve(cwd, errorPage.file) };

@@ -198,7 +198,6 @@ function relayRoute(relay: string, folders: Folders): Route {
   return { ...base, type: 'smarthost', ...smarthostOf(url, {}, folders), ...connections, ...(auth ? { auth } : {}) };
 }
 
-/** Where the passwords of a route come from, and the files of issuers that it trusts. */
 function secretsOf(entry: RouteEntry, index: number, folders: Folders): readonly NamedSecret[] {
   const path: ConfigPath = ['routes', index];
   const servers = entry.type === 'smarthost' ? serverEntries(entry, path) : [{ entry, path }];

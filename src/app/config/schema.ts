@@ -79,7 +79,6 @@ const auth = value.object(
   true,
 );
 
-/** One of several servers of a smarthost route: its URL, or a mapping where there is more to say. */
 const smarthostUrl = Type.Union(
   [
     value.url('smtp', 'smtps'),

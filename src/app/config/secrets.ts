@@ -9,10 +9,7 @@ import type { Config, ConfiguredToken, EdgeAccount, SecretSource } from './setti
 /** The environment as everything here takes it. */
 export type Environment = Readonly<Record<string, string | undefined>>;
 
-/**
- * The value of a variable that the configuration names, without surrounding white space; empty where it is unset. Only a variable
- * of the environment's own counts: every object, `process.env` among them, inherits members such as `constructor`.
- */
+/** A configured variable without white space around it; '' where unset. Its own alone counts: objects inherit `constructor`. */
 export function variableOf(name: string, env: Environment): string {
   return (Object.hasOwn(env, name) ? env[name] : undefined)?.trim() ?? '';
 }
@@ -47,7 +44,7 @@ export function secretHash(source: SecretSource, env: Environment): string | und
 }
 
 /** Whether a token is the development credential's, which may be missing because the start makes one (D95). */
-function isMade({ development }: Config, token: ConfiguredToken): boolean {
+function isMade({ development }: Config, token: ConfiguredToken) {
   return token.account === development?.account && token.credential === development.credential;
 }
 

@@ -158,6 +158,5 @@ export interface Config {
   readonly proxy: Filled<'proxy'>;
   readonly edgeAccounts: readonly EdgeAccount[];
   readonly zones: readonly Zone[];
-  /** Warnings of settings that are allowed but probably not intended; one line each. */
   readonly warnings: readonly string[];
 }

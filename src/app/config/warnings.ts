@@ -28,7 +28,6 @@ interface WarnedAt {
 /** Reserved example names (RFC 2606), which the shipped configuration uses. */
 const placeholder = /(?:^|\.)example$/;
 
-/** Warnings of settings that are right for trying Postern out, but probably not intended in production. */
 function productionWarnings({ accounts, platform, smtp, delivery, development }: Warned): string[] {
   if (development) return [];
   const warnings: string[] = [];

@@ -23,11 +23,7 @@ export interface StuckWatch {
   readonly mostStopped: number;
 }
 
-/**
- * Whether somebody has stopped a process (SIGSTOP), by what Linux tells of it (`T` in /proc/PID/stat, proc_pid_stat(5)): it does
- * nothing until it is told to go on, and keeps every lock that it has. One that a debugger has stopped (`t`) is not meant. False where
- * that cannot be read, as on other systems.
- */
+/** Whether somebody has stopped a process (`T` in /proc/PID/stat, proc_pid_stat(5)), which keeps its locks; false where not known. */
 function isStopped(pid: number): boolean {
   try {
     const stat = readFileSync(`/proc/${pid}/stat`, 'latin1');
@@ -60,7 +56,6 @@ export class Child {
   servingSince: number | undefined;
   hasEnded = false;
 
-  /** @param hear gets what the process tells, but for what this class waits for itself */
   constructor(worker: Worker, order: StartOrder, hear: (message: FromProcess) => void) {
     this.#worker = worker;
     this.number = order.number;

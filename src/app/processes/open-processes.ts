@@ -22,7 +22,6 @@ interface ProcessesParts {
   readonly signalled: Promise<unknown>;
 }
 
-/** @returns what the processes listen on once they serve; nothing where a signal to stop came before, and all have ended */
 async function started(supervisor: Supervisor, signalled: Promise<unknown>): Promise<readonly Listening[]> {
   const starting = supervisor.start();
   try {

@@ -10,7 +10,7 @@ import { defaultConnections } from '../../delivery/settings.ts';
 import { loadKeys } from '../bootstrap/bootstrap.ts';
 import { type Config, type ConfigSource, loadConfig } from '../config/config.ts';
 import { configuredGlobalKeys, configuredTokens, type Environment, missingSecrets } from '../config/secrets.ts';
-import { type Gateway, openGateway } from '../gateway.ts';
+import { openGateway } from '../gateway.ts';
 import { openDatabaseOf } from '../wiring/engine/open-stores.ts';
 import { loadSettings } from '../wiring/load-settings.ts';
 import { withPorts } from './fixed-ports.ts';
@@ -66,11 +66,7 @@ function greet(): Promise<Started | undefined> {
   });
 }
 
-async function open(
-  { env, cwd, patienceMs }: ProcessParts,
-  { order, link }: Started,
-  openedLog: OpenLog,
-): Promise<Gateway> {
+async function open({ env, cwd, patienceMs }: ProcessParts, { order, link }: Started, openedLog: OpenLog) {
   const place: ConfigSource = { env, cwd, isServed: true, ...(order.file === undefined ? {} : { file: order.file }) };
   const placeOf = (text: string): ConfigSource => ({ ...place, text });
   const ownOf = (given: Config): Config => withPorts(shareOfConfig(given, order.count), order.ports);

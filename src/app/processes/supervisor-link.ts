@@ -19,11 +19,7 @@ import type { AskedWindow, FromProcess, Inquiries, Questions, StartOrder, ToProc
 /** Full windows that are remembered. The one that was found full first is forgotten for a new one, and asked about again. */
 const mostFull = 50_000;
 
-/**
- * Makes a process's end of the windows that the supervisor counts. A client whose window is full is refused here until its end, so
- * that whoever is over the limit costs the supervisor nothing.
- * @param ask asks the supervisor; it rejects where that is gone
- */
+/** A process's end of the supervisor's windows: full ones are refused here, and cost it nothing. @param ask rejects where it is gone */
 function askedWindows(ask: (asked: AskedWindow) => Promise<number>): SharedWindows {
   /** Until when windows are full for certain, in milliseconds of the monotonic clock: they end within a second after that. */
   const full = new RecentMap<string, number>(mostFull);
@@ -46,12 +42,7 @@ function askedWindows(ask: (asked: AskedWindow) => Promise<number>): SharedWindo
 /** How long the supervisor has for an answer, in milliseconds. */
 const answerMs = 2500;
 
-/**
- * Makes the function that asks the supervisor whether the server is ready. Whoever comes while it is asked gets the answer to another
- * question, since this one may have been judged before.
- * @param ask rejects where the supervisor is gone: this process drains then
- * @returns whether it is; false where nobody answers. What was true when it was called is in the answer
- */
+/** Asks whether the server is ready; who comes meanwhile asks anew, since this answer may be older. @param ask rejects: it drains then */
 export function askedReadiness(ask: () => Promise<boolean>): () => Promise<boolean> {
   return onceAndAgain(async () => (await within(answerMs, ask()).catch(() => false)) ?? false);
 }

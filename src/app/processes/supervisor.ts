@@ -37,10 +37,7 @@ const [firstRestartMs, longestRestartMs] = [100, 30_000];
 const steadyMs = 60_000;
 /** Beyond its time to drain, in milliseconds; then a process is killed. */
 const graceMs = 5000;
-/**
- * The number of questions without an answer counts, not the time alone: after a pause of the whole machine all have the time to
- * answer. The stop of a terminal (Ctrl-Z) stops the supervisor as well.
- */
+/** Unanswered questions count, not time alone: after a pause of the machine all have time to answer. Ctrl-Z stops the supervisor, too. */
 const defaultWatch: StuckWatch = { everyMs: 2500, most: 12, mostStopped: 3 };
 
 type ReloadAnswer = Inquiries['reload' | 'decide']['answer'];
@@ -261,10 +258,7 @@ export class Supervisor {
     this.#onDuty?.tell({ kind: 'duty' });
   }
 
-  /**
-   * Whether one process takes connections and mail, and none that takes connections says that it takes no mail. Those that start,
-   * drain or give no answer are left out: they take no connection, and the others serve on.
-   */
+  /** Whether a process takes connections and mail, and none says that it takes no mail. Those that start, drain or are silent do not count. */
   async #isReady(): Promise<boolean> {
     if (this.#isStopping) return false;
     const asked = this.#takingConnections();

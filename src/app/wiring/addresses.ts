@@ -59,10 +59,7 @@ export class GatewayAddresses {
     return [...configuredDoors(this.#config()), ...this.listening];
   }
 
-  /**
-   * The start of the documentation's URLs (D62): the configured one. Without it only a development on loopback has one, the
-   * address of plain HTTP, which whoever meets an error there can reach; of any other address nobody knows who can.
-   */
+  /** The start of the documentation's URLs (D62): as configured, else of plain HTTP in a development on loopback, which its reader reaches. */
   docsBaseUrl(): string | undefined {
     const { http, development } = this.#config();
     if (http.docsBaseUrl !== undefined) return http.docsBaseUrl;

@@ -18,23 +18,13 @@ import type { MetricSources } from '../../web/http/metrics.ts';
 import { madeOf, type Shared } from './in-force.ts';
 import type { Running } from './running.ts';
 
-/** What is connected. */
-export interface BounceParts extends Shared {
-  readonly events: EventStore;
-  readonly suppressions: SuppressionStore;
-}
-
 /** The part of the room for messages under way that reports have beside it. */
 const shareOfBodies = 8;
 
 /** Unread messages that are kept; whoever reads them moves or removes them, as mail programs do. */
 const mostUnread = 500;
 
-/**
- * Makes the function that keeps mail to postmaster of the bounce domain in a Maildir (RFC 5321 §4.5.1). Such mail comes from
- * those who run other servers, for those who run this one, and nothing of it is sent on.
- * @param folder absolute path of the Maildir
- */
+/** Keeps mail to postmaster of the bounce domain in a Maildir (RFC 5321 §4.5.1), and sends none of it on. @param folder absolute */
 function createPostmasterMail(
   folder: string,
   clock: Pick<Clock, 'now'>,
@@ -72,7 +62,10 @@ function familiesOf({ taken, refused }: CountingDesk): MetricSources['families']
 }
 
 /** Makes the desk, and follows the events that suppress. @param running gets what ends it, behind the spool and the database */
-export function openBounces(parts: BounceParts, running: Running): MetricSources & { readonly desk: CountingDesk } {
+export function openBounces(
+  parts: Shared & { readonly events: EventStore; readonly suppressions: SuppressionStore },
+  running: Running,
+): MetricSources & { readonly desk: CountingDesk } {
   const { live, accounts, database, events, suppressions, group, clock, log } = parts;
   const reader = createReportReader();
   const ended = new AbortController();

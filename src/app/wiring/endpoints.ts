@@ -58,7 +58,6 @@ function recordOf(key: SigningKey): readonly [string, string] {
   return [name.toLowerCase(), value];
 }
 
-/** Makes what reads the text of another configuration, as it would stand in the place of the file. */
 function otherReader(place: ConfigSource): WouldPassParts['readOther'] {
   return async (text) => {
     const program = new URL('./judging-process.ts', import.meta.url);

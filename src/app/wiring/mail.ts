@@ -115,10 +115,7 @@ async function openStores({ live, database, metrics, clock, log }: Shared, runni
     onRemoved: ({ messages }) => (removedFailures += messages),
   });
   running.stores.push(() => spool.close());
-  /**
-   * Why no mail is taken: the fault of the first store that what a sender hears depends on; undefined while mail is taken. Of both, so
-   * that what senders hear and /readyz agree: where the one is well again before the other, mail waits for the other.
-   */
+  /** Why no mail is taken: the first store at fault of those that senders hear of, so that they and /readyz agree. */
   const fault = (): Unavailable | undefined => spool.unavailable ?? database.unavailable;
   const caughtUp = (): Promise<void> => spool.events.caughtUp();
   const tended = await openJournal(config, { database, gauge: contentGauge, caughtUp, clock, log });
@@ -131,7 +128,6 @@ async function openStores({ live, database, metrics, clock, log }: Shared, runni
   return { spool, fault, journal: tended.journal, contentReader, families };
 }
 
-/** @param troubles counts how often a next hop was given less, by kind and route */
 async function openDelivery(
   { live, database, group, ownDoors, clock, log }: Shared,
   given: { readonly spool: Spool; readonly onTlsResult: (result: TlsResult) => void; readonly troubles: Counts },

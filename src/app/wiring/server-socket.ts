@@ -94,14 +94,8 @@ async function bind(server: Server, file: string): Promise<void> {
   }
 }
 
-/** The open socket. */
-export interface ServerSocket {
-  /** Accepts no more clients. Clients that have sent their line still get the answer of their reload. */
-  close(): void;
-}
-
 /** Opens the socket of a data folder. Where that fails, the server runs without it: the log says why, and SIGHUP still works. */
-export async function openServerSocket(dataDir: string, answers: SocketAnswers, log: Logger): Promise<ServerSocket> {
+export async function openServerSocket(dataDir: string, answers: SocketAnswers, log: Logger) {
   const file = socketFile(dataDir);
   const server = createServer((socket) => serveOne(socket, answers));
   server.maxConnections = mostAsking;
@@ -131,7 +125,6 @@ function isOutcome(value: unknown): value is ReloadOutcome {
 /** How long the command waits for a reload, in milliseconds. A reload may wait for another one and for locks. */
 const answerMs = 60_000;
 
-/** Why a server closed the connection without an answer, as far as a client can know. */
 function turnedAway(file: string): string {
   return (
     `The server at ${file} closed the connection without an answer: it is ending, which its log tells, or ` +

@@ -13,7 +13,7 @@ import type { DeliveryRecord } from '../../delivery/webhooks/webhook.ts';
 import { openWebhookStore } from '../../delivery/webhooks/webhook-store.ts';
 import { createAddressGuard, urlFault } from '../../delivery/webhooks/webhook-url.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
-import { counter, gauge, type MetricSources } from '../../web/http/metrics.ts';
+import { counter, gauge } from '../../web/http/metrics.ts';
 import type { Config } from '../config/config.ts';
 import { madeOf, type Shared } from './in-force.ts';
 import type { Running } from './running.ts';
@@ -34,10 +34,7 @@ export function checkWebhookSecrets({ webhooks }: Pick<Config, 'webhooks'>): voi
   }
 }
 
-function familiesOf(
-  sender: WebhookSender,
-  count: Readonly<Record<DeliveryRecord['result'], number>>,
-): MetricSources['families'] {
+function familiesOf(sender: WebhookSender, count: Readonly<Record<DeliveryRecord['result'], number>>) {
   return [
     gauge('postern_webhooks_running', 'Webhooks that are sending now', () => sender.counts.running),
     counter('postern_webhook_delivered_total', 'Events that endpoints of webhooks have taken', () => count.delivered),
@@ -101,7 +98,6 @@ export async function openWebhooks(
   running.webhooks = sender;
   return {
     store,
-    /** What is wrong with the URL of a webhook under the settings in force; undefined where nothing is. */
     urlFault: (url: string) => urlFault(url, { allowHttp: live.current.config.webhooks.allowHttp, refuse }),
     /** Has changes of the store noticed at once. */
     refresh: () => sender.refresh(),

@@ -72,7 +72,6 @@ async function openCaptured({ path }: CapturedFile): Promise<FileHandle | undefi
   }
 }
 
-/** The header section of a message with the empty line behind it, and the size of the whole in octets. */
 async function readHead(file: CapturedFile): Promise<{ readonly head: Buffer; readonly size: number } | undefined> {
   const handle = await openCaptured(file);
   if (!handle) return undefined;

@@ -4,7 +4,14 @@ import { readSecret } from '../../app/config/secrets.ts';
 import { tableMigrations } from '../../app/wiring/table-versions.ts';
 import { errorMessage, UsageError } from '../../base/errors.ts';
 import { parsePostgresUrl, withPassword } from '../../base/postgres/server-hosts.ts';
-import { DamagedRows, type Moved, type MoveProgress, moveData, undoMove } from '../../spool/move/move-data.ts';
+import {
+  DamagedRows,
+  type Moved,
+  type MoveProgress,
+  type MoveRequest,
+  moveData,
+  undoMove,
+} from '../../spool/move/move-data.ts';
 import { leftTables } from '../../spool/move/moved-tables.ts';
 import { type Damaged, lookAtSource } from '../../spool/move/source-file.ts';
 import { EndUnknown } from '../../spool/move/target-database.ts';
@@ -50,12 +57,7 @@ const options = {
 
 type Given = OptionValues<typeof options>;
 
-interface Databases {
-  readonly file: string;
-  readonly bodiesFolder: string;
-  readonly url: string;
-  readonly shown: string;
-}
+type Databases = Pick<MoveRequest, 'file' | 'bodiesFolder' | 'url' | 'shown'>;
 
 /** Finds the file that is moved. @throws UsageError where nothing names it */
 function sourceOf({ from }: Given, { database, dataDir }: Config, io: CommandIo): string {
@@ -122,11 +124,7 @@ function tellDamaged({ messages, entries }: Damaged, became: string, io: Command
   }
 }
 
-function tellMoved(
-  { rows, octets, left, wasDone }: Moved,
-  { file, bodiesFolder, shown }: Databases,
-  io: CommandIo,
-): void {
+function tellMoved({ rows, octets, left, wasDone }: Moved, { file, bodiesFolder, shown }: Databases, io: CommandIo) {
   const messages = rows.get('spool_messages') ?? 0;
   const lines = [
     wasDone

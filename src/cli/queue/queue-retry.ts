@@ -3,7 +3,6 @@ import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { allRoutes, wayFor } from '../../delivery/router.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
-import type { RetryCount } from '../../spool/spool.ts';
 import {
   findSelected,
   type RouteOf,
@@ -35,11 +34,7 @@ function readSelection(
 }
 
 /** Makes everything selected due, one page per transaction. */
-async function retrySelected(
-  { spool, config }: OpenQueue,
-  { state, ...wanted }: Retried,
-  progress: ProgressLine,
-): Promise<RetryCount> {
+async function retrySelected({ spool, config }: OpenQueue, { state, ...wanted }: Retried, progress: ProgressLine) {
   const states: readonly WaitingState[] = state === 'failed' ? ['failed'] : ['queued', 'deferred', 'held'];
   const routeOf: RouteOf = (account, recipient) => wayFor(config.delivery, { account, recipient }).route.name;
   const sum = { messages: 0, recipients: 0, failed: 0 };

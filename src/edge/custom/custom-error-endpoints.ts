@@ -21,15 +21,7 @@ import { type Fault, Refusal, refusal } from '../../web/http/envelope.ts';
 import { documentFaults, schemaFaults } from '../../web/http/schema-faults.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import { contentFault, expressionFaults, maxRules, ruleOf, spellingFaults } from './custom-error-rules.ts';
-import {
-  newPage,
-  newRules,
-  pageInEffect,
-  rulesInEffect,
-  shownRule,
-  shownState,
-  versionOf,
-} from './custom-error-schemas.ts';
+import * as schema from './custom-error-schemas.ts';
 import type { CustomErrorOwner } from './custom-error-store.ts';
 import type { CustomErrors, InEffect } from './custom-errors.ts';
 import { maxPageBytes, pageFault } from './error-page.ts';
@@ -150,7 +142,7 @@ function changerOf(level: CustomErrorOwner['level'], { what, read, put }: Kind, 
   return async (request: FastifyRequest, done: 'put' | 'taken back'): Promise<CustomErrorOwner> => {
     const owner = ownerOf(request, level);
     const before = namesVersion(request) ? (await read(owner)).found : undefined;
-    if (before) judgeVersion(request, versionOf(before));
+    if (before) judgeVersion(request, schema.versionOf(before));
     if (!(await put(owner, done === 'put' ? request : undefined, before?.version))) throw changed();
     const { account } = submitterOf(request);
     log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
@@ -161,7 +153,7 @@ function changerOf(level: CustomErrorOwner['level'], { what, read, put }: Kind, 
 /** Answers with what is in effect, and its version. */
 async function answer({ read }: Kind, reply: FastifyReply, owner: CustomErrorOwner): Promise<object> {
   const { found, shown } = await read(owner);
-  showVersion(reply, versionOf(found));
+  showVersion(reply, schema.versionOf(found));
   return shown;
 }
 
@@ -217,11 +209,11 @@ async function refuseOnFreePlan(request: FastifyRequest): Promise<void> {
   throw refusal('E_FORBIDDEN', 'Plan free has no Custom Error Rules; an Error Page it may have');
 }
 
-function isRules(body: unknown): body is Static<typeof newRules> {
+function isRules(body: unknown): body is Static<typeof schema.newRules> {
   return Array.isArray(member(body, 'rules'));
 }
 
-async function rulesOf(request: FastifyRequest): Promise<Static<typeof newRules>['rules']> {
+async function rulesOf(request: FastifyRequest): Promise<Static<typeof schema.newRules>['rules']> {
   const { body } = request;
   judge(request, await rulesFaults(body));
   if (!isRules(body)) throw new Error('A body without rules passed the schema');
@@ -239,13 +231,13 @@ function kindsOf(customErrors: CustomErrors): readonly Kind[] {
       path: '/rulesets/phases/http_custom_errors/entrypoint',
       what: 'the Custom Error Rules',
       noun: 'ErrorRules',
-      result: rulesInEffect,
-      body: newRules,
+      result: schema.rulesInEffect,
+      body: schema.newRules,
       describe: 'They count in place of those of the configuration file, until they are taken back. Not on plan free.',
       read: async (owner) => {
         const found = await customErrors.rules(owner);
-        const rules = found.value.map(shownRule);
-        return { found, shown: { phase: 'http_custom_errors', ...shownState(found), rules } };
+        const rules = found.value.map(schema.shownRule);
+        return { found, shown: { phase: 'http_custom_errors', ...schema.shownState(found), rules } };
       },
       mayPut: refuseOnFreePlan,
       put: async (owner, request, ifVersion) =>
@@ -255,12 +247,12 @@ function kindsOf(customErrors: CustomErrors): readonly Kind[] {
       path: '/custom_pages/error_page',
       what: 'the Error Page',
       noun: 'ErrorPage',
-      result: pageInEffect,
-      body: newPage,
+      result: schema.pageInEffect,
+      body: schema.newPage,
       describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',
       read: async (owner) => {
         const found = await customErrors.page(owner);
-        return { found, shown: { id: 'error_page', ...shownState(found), html: found.value ?? null } };
+        return { found, shown: { id: 'error_page', ...schema.shownState(found), html: found.value ?? null } };
       },
       put: async (owner, request, ifVersion) => customErrors.putPage(owner, request && pageOf(request), ifVersion),
     },

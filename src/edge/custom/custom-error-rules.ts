@@ -22,27 +22,16 @@ export const ruleContentTypes = [
 
 const longestShown = 60;
 
-function shownFault(
-  expression: string,
-  { offset, message }: { readonly offset: number; readonly message: string },
-): string {
+function shownFault(expression: string, { offset, message }: { readonly offset: number; readonly message: string }) {
   const cut = expression.length > longestShown ? `${expression.slice(0, longestShown)}...` : expression;
   return `character ${offset + 1} of ${JSON.stringify(cut)}: ${message}`;
 }
 
-/** What is wrong with the expressions of a list of rules. */
-export interface ExpressionFaults {
-  /** With each of them, by its index, with the place counted from 1; undefined where nothing is. */
-  readonly each: readonly (string | undefined)[];
-  /** With all together; undefined where nothing is. */
-  readonly all: string | undefined;
-}
-
-/** Whether each expression can be read, and whether they ask too much together (D65). @param parsed what `parseExpression` gave */
+/** What is wrong with each expression, by its index, and with all together (D65). @param parsed what `parseExpression` gave */
 export function expressionFaults(
   expressions: readonly string[],
   parsed: readonly ParsedExpression[] = expressions.map(parseExpression),
-): ExpressionFaults {
+) {
   const comparisons = parsed.reduce((sum, read) => sum + (read.ok ? read.comparisons : 0), 0);
   return {
     each: parsed.map((read, index) => (read.ok ? undefined : shownFault(expressions[index] ?? '', read))),

@@ -18,11 +18,7 @@ export interface ErrorCondition {
   readonly request: Pick<ErrorRequest, 'method' | 'path' | 'host' | 'header'>;
 }
 
-/**
- * The steps that all rules together may take for one error. A comparison takes one, and one for each value that it compares;
- * `starts_with` takes another for each character that both sides have; `contains` takes one for each character of the field,
- * but only once for all comparisons of a list of rules that search this field.
- */
+/** The steps of all rules for one error: one a comparison and value; `starts_with` and `contains` one a character, `contains` once a field. */
 export const maxSteps = 100_000;
 
 /** Rules being asked about one error. */

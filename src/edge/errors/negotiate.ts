@@ -35,7 +35,6 @@ const orderInside: Readonly<Record<string, readonly EdgeFormat[]>> = {
 const formats = ['html', 'json', 'markdown', 'problem'] as const satisfies readonly EdgeFormat[];
 const knownRanges: ReadonlySet<string> = new Set(Object.values(rangesOf).flat());
 
-/** Reads an element as a known range: its name, and q in thousandths; undefined where it is none, or malformed. */
 function readRange(element: string): { readonly name: string; readonly q: number } | undefined {
   const [head = '', given = ''] = headForm.exec(element) ?? [];
   const name = given.toLowerCase();

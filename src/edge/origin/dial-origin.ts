@@ -216,7 +216,6 @@ export class Dial {
     this.#socket.destroy();
   }
 
-  /** Wraps the given look-up and notes when it is done. Its failure comes as the socket's error. */
   readonly #lookup: LookupFunction = (name, options, callback) => {
     (this.#parts.lookup ?? systemLookup)(name, options, (error, address, family) => {
       if (!error && this.#phase === 'lookup') this.#phase = 'connect';

@@ -293,7 +293,6 @@ export class OriginExchange implements ConnectionUser, Dialling {
     }
   }
 
-  /** @param fromMemory whether the origin is known to be down and was not asked: the line about the request then says so */
   #fail(failure: OriginFailure, fromMemory = false): void {
     if (this.#over) return;
     this.#leaveOrigin();

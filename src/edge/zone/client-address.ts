@@ -85,12 +85,7 @@ function readEntry(entry: string): string | undefined {
   return normal === undefined ? undefined : ownText(normal);
 }
 
-/**
- * Finds the client. Each entry of X-Forwarded-For is the peer that the next hop saw. Read from the right, the first entry that
- * is no trusted proxy is the client; entries before it may be invented. An entry that is no address ends the reading, and the
- * hop that wrote it counts as the client.
- * @param fields the request's fields; only X-Forwarded-For, -Proto, -Host and -Failure are read
- */
+/** Finds the client: from the right of X-Forwarded-For the first that is no trusted proxy. What is no address ends the reading there. */
 export function clientOf(peer: string, fields: FieldLines, isTrusted: AddressTest): EdgeClient {
   const believed: string[] = [];
   let address = normalAddress(peer) ?? peer;

@@ -114,11 +114,7 @@ function error(code: EdgeCode): Verdict & { readonly kind: 'error' } {
   return { kind: 'error', code, asked: false };
 }
 
-/**
- * Judges a request to a zone, and counts it where the zone has a rate limit. Lists and the other limits do not apply to
- * /cdn-cgi/, which never reaches an origin; the rate limit does where an error is asked for, whose answer has its cost (D60).
- * @returns the verdict: at once, or, where other processes count with this one, once they have been asked
- */
+/** Judges a request, and counts it for a rate limit (D60). Lists do not apply to /cdn-cgi/. @returns later where other processes count */
 export function judgeRequest(
   { zone, isBlocked, isAllowed, rateLimit }: GuardedZone,
   request: JudgedRequest,

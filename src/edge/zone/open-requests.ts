@@ -20,11 +20,7 @@ export interface SharedRequests {
   readonly count: number;
 }
 
-/**
- * The part of a limit that each process has for itself, without asking: together they have a tenth of it. So the few requests
- * that most clients have open cost nothing, and the limit holds for all processes together. A client whose requests all come
- * to one process has that part of the others less.
- */
+/** The part of a limit that a process has without asking, a tenth over all: the few requests of most clients cost nothing so. */
 const ownParts = 10;
 
 function ownPart(limit: number, { count }: SharedRequests): number {

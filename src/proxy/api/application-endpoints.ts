@@ -59,7 +59,6 @@ async function filterOf(
   return { hostname: dns, protocol, accepts: viewOf && ((id) => viewOf(id).status.state === status) };
 }
 
-/** What the endpoints do with the applications of the zone that a request names. */
 class Zones {
   readonly parts: ApplicationEndpointsParts;
   readonly #places: ReadonlyMap<string, ZoneAndOwner>;
@@ -201,7 +200,6 @@ const getTraffic = endpoint({
   },
 });
 
-/** How an application is written. @param codes numbers that a write may be refused with */
 function writingEndpoints(codes: readonly DocumentedCode[]) {
   const writes = { codes: [...codes, changedCode], reading: written, result: schema.shownApplication };
   return [

@@ -100,18 +100,12 @@ export interface DirectOrigin {
 }
 
 /** What the data plane runs: an application with every default filled in and every text read. */
-export interface ForwardingPlan {
-  /** Id of the application. */
-  readonly id: string;
-  readonly zone: string;
-  readonly account: string;
+export interface ForwardingPlan extends Pick<StoredApplication, 'id' | 'zone' | 'account' | 'addresses'> {
   /** `dns.name`, A-label, lower case: names the certificate (certs/tls/<name>) and the SNI expected. */
   readonly name: string;
   readonly transport: TransportProtocol;
   /** Edge ports before `proxy.portOffset`. */
   readonly ports: PortRange;
-  /** Addresses to bind. */
-  readonly addresses: readonly string[];
   readonly origin:
     | { readonly kind: 'direct'; readonly origins: readonly DirectOrigin[] }
     | {

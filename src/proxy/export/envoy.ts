@@ -128,11 +128,6 @@ const yamlStyle = {
   defaultKeyType: 'PLAIN',
 } as const;
 
-interface Parts {
-  readonly listeners: readonly Value[];
-  readonly clusters: readonly Value[];
-}
-
 /** Access by address: the block list first, then the allow list. */
 function firewallFilters({ firewall, id }: ForwardingPlan): Value[] {
   const rbac = (suffix: string, action: 'ALLOW' | 'DENY', networks: readonly string[]): Value =>
@@ -211,7 +206,10 @@ function refusal({ plan }: CheckedPlan): string | undefined {
   return isUdp && hasLists ? 'Envoy has no address lists for UDP' : undefined;
 }
 
-function render(checked: CheckedPlan, settings: ExportSettings): Rendered<Parts> {
+function render(
+  checked: CheckedPlan,
+  settings: ExportSettings,
+): Rendered<Readonly<Record<'listeners' | 'clusters', readonly Value[]>>> {
   const { plan } = checked;
   const why = refusal(checked);
   if (why !== undefined) return { ok: false, why };

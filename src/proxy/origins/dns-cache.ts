@@ -166,12 +166,7 @@ function pickByWeight(records: readonly ServiceRecord[], random: () => number): 
   );
 }
 
-/**
- * Puts SRV records in the order to try them: lower priorities first, within one by weight at random. Records with
- * weight 0 stand first when one is drawn, so that they are taken rarely beside others (RFC 2782). A target of `.` means
- * that there is no such service: it is left out.
- * @param random 0 to less than 1
- */
+/** SRV records in the order to try them: by priority, then at random by weight (RFC 2782); not a target of `.`. @param random 0 to under 1 */
 export function orderServices(records: readonly ServiceRecord[], random: () => number): readonly ServiceRecord[] {
   const ordered: ServiceRecord[] = [];
   const offered = records.filter(({ target }) => target !== '.');

@@ -116,7 +116,6 @@ export function createApplicationState(
   };
 }
 
-/** Sockets of an application, neighbouring ports together, that one line of the log tells. */
 const mostTold = 8;
 
 /** Whether other machines alone serve an application. */

@@ -83,12 +83,7 @@ export function simpleHeader({ client, edge }: Pick<ProxiedConnection, 'client' 
   return header;
 }
 
-/**
- * The header that goes before the first octet of a client, or before each of its datagrams, not only the first: datagrams are
- * lost and change places, and receivers of connectionless protocols (name servers for one) expect it on each. `simple` is for
- * datagrams only.
- * @param edge what the client connected to; asked only where it is told
- */
+/** The header before a client's first octet, or before each datagram, since those are lost and change places. @param edge asked if told */
 export function proxyHeader(
   { proxyProtocol, transport }: Pick<ForwardingPlan, 'proxyProtocol' | 'transport'>,
   client: Endpoint,

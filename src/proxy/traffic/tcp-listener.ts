@@ -113,13 +113,8 @@ export function splice(client: Connection, origin: Connection, options: SpliceOp
   });
 }
 
-interface ServedConnection extends OpenConnection {
-  /** Resolves when both sides are closed; never rejects. */
-  readonly ended: Promise<void>;
-}
-
 /** Serves a connection. Until an origin has taken it, nothing is read. @param raw just accepted and paused, half-open allowed */
-function serveConnection(raw: Socket, context: PeerContext): ServedConnection {
+function serveConnection(raw: Socket, context: PeerContext): OpenConnection & { readonly ended: Promise<void> } {
   const abort = new AbortController();
   // An error must find a listener at any time; before the splice, which has its own, the close that follows tells it.
   raw.on('error', () => undefined);

@@ -289,11 +289,7 @@ class UdpSession implements OpenConnection {
   }
 }
 
-/**
- * Opens one UDP port; see {@link OpenListener}. Memory is bounded: one session for each client address and port up to
- * the limits, and what waits for an origin up to a bound of the application. Closing frees the port at once and ends the
- * sessions with it, whatever the drain time: their replies could come from no other port.
- */
+/** Opens one UDP port; see {@link OpenListener}. Sessions and what waits are bounded. Closing ends them, as no other port could answer. */
 export const openUdpListener: OpenListener = async (at, running, parts) => {
   const socket = await bindUdp(at);
   const sessions = new Map<string, UdpSession>();

@@ -87,11 +87,6 @@ const judges = {
   dmarc: judgeDmarc,
 } as const satisfies Record<DnsRecord['purpose'], Judge>;
 
-/** Judges what DNS answers. @param answers values as in `DnsRecord.value`; none where the name does not exist */
-function judgeRecord(wanted: DnsRecord, answers: string[]): RecordCheck {
-  return judges[wanted.purpose](wanted, answers);
-}
-
 type DnsResolver = Pick<Resolver, 'resolveTxt' | 'resolveMx' | 'cancel'>;
 
 /** How the check asks DNS. */
@@ -155,7 +150,7 @@ function lookUp(resolver: DnsResolver, isOver: () => boolean): Look {
 async function check(record: DnsRecord, look: Look): Promise<RecordCheck> {
   const answers = await look(record.type, record.name);
   if (!answers.ok) return { state: 'error', found: [], detail: answers.detail };
-  const verdict = judgeRecord(record, answers.values);
+  const verdict = judges[record.purpose](record, answers.values);
   const parent =
     record.purpose === 'dmarc' && verdict.state === 'missing' ? getDomain(record.name.slice('_dmarc.'.length)) : null;
   const above = `_dmarc.${parent}`;
@@ -163,7 +158,7 @@ async function check(record: DnsRecord, look: Look): Promise<RecordCheck> {
   // RFC 7489 §6.6.3: a name without a DMARC record has that of its organizational domain.
   const inherited = await look('TXT', above);
   if (!inherited.ok) return { state: 'error', found: [], detail: inherited.detail };
-  const from = judgeRecord(record, inherited.values);
+  const from = judges[record.purpose](record, inherited.values);
   if (from.state === 'missing') return verdict;
   return { ...from, detail: [`it stands at ${above}`, ...(from.detail === undefined ? [] : [from.detail])].join('; ') };
 }

@@ -13,22 +13,7 @@ import { readComparable } from '../../mail/address/comparable-mailbox.ts';
 import { bodyOf, component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
-import {
-  closed,
-  cursorLike,
-  entryPath,
-  expiry,
-  isoTime,
-  isoTimeOrNull,
-  mailPlace,
-  perPage,
-  readExpiry,
-  removed,
-  textOrNull,
-  time,
-  timeOrNull,
-  words,
-} from './schemas.ts';
+import * as schema from './schemas.ts';
 
 interface SuppressionEndpointsParts {
   readonly suppressions: SuppressionStore;
@@ -43,23 +28,23 @@ export const suppression = component('Suppression', {
   id: Type.String({ pattern: '^[0-9a-f]{32}$' }),
   address: Type.String({ description: 'Domain as A-label; in lower case', example: 'user@example.net' }),
   reason,
-  note: textOrNull(),
-  created_at: time,
-  expires_at: timeOrNull,
+  note: schema.textOrNull(),
+  created_at: schema.time,
+  expires_at: schema.timeOrNull,
 });
 
 const newSuppression = bodyOf('NewSuppression', {
   address: Type.String({ want: 'an address such as user@example.net', example: 'user@example.net' }),
   reason: Type.Optional(reason),
-  note: Type.Optional(words),
-  expires_at: Type.Optional(expiry),
+  note: Type.Optional(schema.words),
+  expires_at: Type.Optional(schema.expiry),
 });
 
 const defaultPage = 100;
 
-const page = closed({
-  cursor: cursorLike('^[0-9a-f]{32}$'),
-  per_page: perPage(1000, defaultPage),
+const page = schema.closed({
+  cursor: schema.cursorLike('^[0-9a-f]{32}$'),
+  per_page: schema.perPage(1000, defaultPage),
   search: Type.Optional(
     Type.String({
       maxLength: 254,
@@ -76,8 +61,8 @@ export function suppressionJson({ id, address, reason, note, createdAt, expiresA
     address,
     reason,
     note: note ?? null,
-    created_at: isoTime(createdAt),
-    expires_at: isoTimeOrNull(expiresAt),
+    created_at: schema.isoTime(createdAt),
+    expires_at: schema.isoTimeOrNull(expiresAt),
   };
 }
 
@@ -115,7 +100,7 @@ const createSuppression = endpoint({
       const message = `address must be an address such as user@example.net, got ${JSON.stringify(given.slice(0, 100))}`;
       faults.push({ token: 'E_VALIDATION_ERROR', message, pointer: '/address' });
     }
-    const expiresAt = readExpiry(expiresText, clock.now(), faults);
+    const expiresAt = schema.readExpiry(expiresText, clock.now(), faults);
     if (address === undefined || faults.length > 0) throw new Refusal(faults);
     // In this order: what is there takes no place, and a list that is nearly full is not counted for it.
     if (!(await suppressions.find(account.id, address)) && !(await suppressions.hasRoom(account.id))) {
@@ -133,8 +118,8 @@ const deleteSuppression = endpoint({
   at: 'DELETE /:id',
   operationId: 'deleteSuppression',
   summary: 'Take an address off the list',
-  params: entryPath,
-  result: removed,
+  params: schema.entryPath,
+  result: schema.removed,
   async answer({ account, params, request }, { suppressions, log }: SuppressionEndpointsParts) {
     const entry = await suppressions.remove(account.id, params.id);
     if (!entry) throw refusal('E_NOT_FOUND', 'There is no such entry on the list');
@@ -145,7 +130,7 @@ const deleteSuppression = endpoint({
 
 /** The endpoints of the suppression list. */
 export function suppressionEndpoints(parts: SuppressionEndpointsParts): V4Plugin {
-  const place = mailPlace('suppressions', 'Suppressions', 'email:suppressions');
+  const place = schema.mailPlace('suppressions', 'Suppressions', 'email:suppressions');
   // Addresses come by the thousand.
   const pace = createRestingQueues(parts.clock, 1);
   return endpointsOf({ ...place, pace }, parts, [listSuppressions, createSuppression, deleteSuppression]);

@@ -16,22 +16,7 @@ import type { Logger } from '../../base/log.ts';
 import { bodyOf, component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';
-import {
-  closed,
-  cursorLike,
-  entryPath,
-  expiry,
-  flag,
-  isOn,
-  isoTime,
-  isoTimeOrNull,
-  perPage,
-  readExpiry,
-  removed,
-  time,
-  timeOrNull,
-  words,
-} from './schemas.ts';
+import * as schema from './schemas.ts';
 
 interface TokenEndpointsParts {
   readonly store: TokenStore;
@@ -51,9 +36,9 @@ export const token = component('Token', {
   last_four: Type.String({ description: 'Its last four characters' }),
   label: Type.String(),
   scopes: Type.Array(scope, { description: 'What it may do now: never more than its credential' }),
-  created_at: time,
-  expires_at: timeOrNull,
-  revoked_at: timeOrNull,
+  created_at: schema.time,
+  expires_at: schema.timeOrNull,
+  revoked_at: schema.timeOrNull,
   live: Type.Boolean({ description: 'Neither expired nor revoked' }),
 });
 
@@ -65,7 +50,7 @@ export const madeToken = component('MadeToken', {
 
 const newToken = bodyOf('NewToken', {
   credential: Type.String({ want: 'the name of a credential of the account', example: 'default' }),
-  label: Type.Optional(words),
+  label: Type.Optional(schema.words),
   scopes: Type.Optional(
     Type.Array(scope, {
       minItems: 1,
@@ -74,7 +59,7 @@ const newToken = bodyOf('NewToken', {
       description: "Narrows it to some of its credential's scopes; absent: all of them",
     }),
   ),
-  expires_at: Type.Optional(expiry),
+  expires_at: Type.Optional(schema.expiry),
 });
 
 /** Shows the record of a token. @param account undefined where it is configured no more @param now decides whether it is live */
@@ -86,19 +71,14 @@ export function tokenJson(account: Account | undefined, record: TokenRecord, now
     last_four: lastFour,
     label,
     scopes: scopesInForce(account?.credentials.get(credential), record.scopes),
-    created_at: isoTime(createdAt),
-    expires_at: isoTimeOrNull(expiresAt),
-    revoked_at: isoTimeOrNull(revokedAt),
+    created_at: schema.isoTime(createdAt),
+    expires_at: schema.isoTimeOrNull(expiresAt),
+    revoked_at: schema.isoTimeOrNull(revokedAt),
     live: isLive(record, now),
   };
 }
 
 const defaultPage = 100;
-
-/** The cursor of the page behind a token; undefined where there is none. */
-function cursorOf(last: TokenQuery['after']): string | undefined {
-  return last && `${last.createdAt}-${last.id}`;
-}
 
 /** The token that a cursor leads on from; undefined where there is no cursor. */
 function afterOf(cursor: string | undefined): TokenQuery['after'] {
@@ -106,7 +86,6 @@ function afterOf(cursor: string | undefined): TokenQuery['after'] {
   return createdAt === undefined ? undefined : { createdAt: Number(createdAt), id };
 }
 
-/** What is wrong with the credential that is named and the scopes that are wanted of it. */
 function credentialFaults(account: Account, name: string, wanted: readonly Scope[]): Fault[] {
   const credential = account.credentials.get(name);
   if (!credential) {
@@ -129,10 +108,10 @@ const listTokens = endpoint({
   summary: 'List tokens, the oldest first',
   description:
     'Tokens that the configuration file names are not listed. `result_info` has `count` and `per_page` of this page, and the `cursor` of the next one, null where there is none.',
-  query: closed({
-    all: Type.Optional(flag),
-    cursor: cursorLike('^[0-9]{1,15}-[0-9a-f]{16}$'),
-    per_page: perPage(1000, defaultPage),
+  query: schema.closed({
+    all: Type.Optional(schema.flag),
+    cursor: schema.cursorLike('^[0-9]{1,15}-[0-9a-f]{16}$'),
+    per_page: schema.perPage(1000, defaultPage),
   }),
   result: Type.Array(token),
   async answer(
@@ -141,10 +120,10 @@ const listTokens = endpoint({
   ) {
     const now = clock.now();
     const limit = Number(asked);
-    const query = { limit, after: afterOf(cursor), liveAt: isOn(all) ? undefined : now };
+    const query = { limit, after: afterOf(cursor), liveAt: schema.isOn(all) ? undefined : now };
     const { tokens, next } = await store.page(account.id, query);
     const rows = tokens.map((record) => tokenJson(account, record, now));
-    return succeedWithPage(reply, rows, { limit, next: cursorOf(next) });
+    return succeedWithPage(reply, rows, { limit, next: next && `${next.createdAt}-${next.id}` });
   },
 });
 
@@ -159,7 +138,7 @@ const createToken = endpoint({
     const { credential, label = '', scopes: wanted, expires_at: expiresText } = body;
     const now = clock.now();
     const faults = credentialFaults(account, credential, wanted ?? []);
-    const expiresAt = readExpiry(expiresText, now, faults);
+    const expiresAt = schema.readExpiry(expiresText, now, faults);
     if (faults.length > 0) throw new Refusal(faults);
     const made = await store.transaction(async (tokens) => {
       if ((await tokens.countLive(account.id, now)) >= maxLiveTokens) return undefined;
@@ -182,8 +161,8 @@ const revokeToken = endpoint({
   operationId: 'revokeToken',
   summary: 'Revoke a token',
   description: 'From now on it opens nothing; an SMTP session that it opened ends at its next MAIL.',
-  params: entryPath,
-  result: removed,
+  params: schema.entryPath,
+  result: schema.removed,
   async answer({ account, params: { id }, request }, { store, clock, log }: TokenEndpointsParts) {
     const record = await store.revoke({ id, account: account.id, now: clock.now() });
     if (!record) throw refusal('E_NOT_FOUND', 'The account has no such token');

@@ -29,11 +29,7 @@ const pageFiles = lazily(async () => {
   return { ...made, files: new Map(made.files.map((file) => [file.path, file])) };
 });
 
-/**
- * What a page may do: load scripts and styles of its own origin, and ask its own origin. Nothing inline, no other host, no picture
- * but those within it, no frame of another document, no frame around it, and no string as markup (Trusted Types) but by the policy
- * that reads the HTML of a message for its preview.
- */
+/** A page loads and asks its own origin alone: nothing inline, no frame, no string as markup but by the policy of the preview. */
 const contentSecurityPolicy = [
   "default-src 'none'",
   "script-src 'self'",

@@ -37,7 +37,6 @@ const secureName = '__Host-postern_session';
 
 const secretForm = /^[\w-]{43}$/;
 
-/** The values of a cookie in the header field, which may hold several of the same name. */
 function valuesOf(header: string, name: string): string[] {
   return header
     .split(';')

@@ -54,13 +54,11 @@ function showsCredential({ headers }: FastifyRequest): boolean {
   return headers.authorization !== undefined || headers['x-auth-key'] !== undefined;
 }
 
-/** The caller that a credential stands for, and what is wrong where it stands for nobody. */
 interface Login {
   readonly caller: Caller | undefined;
   readonly fault: string;
 }
 
-/** Reads the credential of a request. @returns what finds the caller @throws Refusal where the request shows none */
 function readLogin({ headers }: FastifyRequest, accounts: AuthorizationParts['accounts']): () => Promise<Login> {
   const { authorization, 'x-auth-email': email, 'x-auth-key': key } = headers;
   if (authorization === undefined && typeof email === 'string' && typeof key === 'string') {
@@ -115,7 +113,6 @@ function isZonePath({ params }: FastifyRequest): boolean {
   return typeof params === 'object' && params !== null && 'zone_id' in params;
 }
 
-/** The account that the path is about, by id or name, or the account of its zone. */
 function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string | undefined {
   const { params } = request;
   if (typeof params !== 'object' || params === null) return undefined;

@@ -56,7 +56,6 @@ function describedCodes(routes: readonly DocumentedRoute[]): readonly DescribedE
   return [...found.values()].sort((one, other) => one.number - other.number);
 }
 
-/** Every error that these routes may answer with: the tokens, then the numbers without a token. */
 function describedErrors(routes: readonly DocumentedRoute[], answers: AnswerTable): readonly DescribedError[] {
   const isToken = (key: string): key is V4Token => Object.hasOwn(answers, key);
   const tokens = Object.keys(answers)

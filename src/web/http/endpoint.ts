@@ -158,18 +158,9 @@ export function endpointsOf<Parts>(
   };
 }
 
-/** A thing that an account sees of its own, and the operator of all. */
-interface AccountOrAll {
-  /** Behind the account. */
-  readonly path: string;
-  readonly tag: string;
-  /** Stands behind the operationId of the operator's. */
-  readonly suffix?: string;
-}
-
-/** Gives what registers the same endpoints for one account, and for all: those are the operator's. */
+/** Gives what registers the same endpoints for one account, and for all: those are the operator's. @param path behind the account's */
 export function endpointsOfBoth<Parts>(
-  { path, tag, suffix = 'OfAll' }: AccountOrAll,
+  { path, tag, suffix = 'OfAll' }: Pick<EndpointTarget, 'path' | 'tag' | 'suffix'>,
   parts: Parts,
   endpoints: readonly ApiEndpoint<Parts>[],
 ): V4Plugin {

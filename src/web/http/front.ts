@@ -29,7 +29,6 @@ export interface HttpFront {
   upgrade(request: IncomingMessage, socket: Duplex, head: Buffer, arrival: Arrival): void;
 }
 
-/** Milliseconds within which a client must have sent the body of a request to the API. */
 const apiBodyTimeoutMs = 300_000;
 
 const rays = new WeakMap<IncomingMessage, string>();
@@ -204,10 +203,7 @@ function isUnknownExpectation({ headers }: IncomingMessage): boolean {
 }
 
 /** Why a request is refused whoever it is for. `ends`: nothing behind the request may be read. */
-function refusalOf(
-  request: IncomingMessage,
-  route: RequestRoute,
-): { readonly status: number; readonly text: string; readonly ends: boolean } | undefined {
+function refusalOf(request: IncomingMessage, route: RequestRoute) {
   // What the sender takes for one request may be two.
   if (route.destination === 'bad') return { status: 400, text: route.text, ends: true };
   // RFC 9112 §6.1: with an unknown coding the end of the body cannot be found.

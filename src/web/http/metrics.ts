@@ -122,7 +122,6 @@ function counters(registers: Registry[]) {
     new Counter<Label>({ name, help, labelNames, registers });
 }
 
-/** Makes counters with one label, each as a function that adds one to the number of a value of that label. */
 function countersBy(registers: Registry[]) {
   return (name: string, help: string, label: string): ((value: string) => void) => {
     const metric = counters(registers)(name, help, label);

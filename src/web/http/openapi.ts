@@ -123,10 +123,6 @@ const failureSchema = envelopeSchema(false, {
   result: { type: 'null' },
 });
 
-function successSchema(result: unknown): Json {
-  return envelopeSchema(true, { errors: { type: 'array', maxItems: 0 }, messages: { type: 'array' }, result });
-}
-
 /** The tokens that every endpoint may answer with. */
 const everywhere = [
   'E_VALIDATION_ERROR',
@@ -190,6 +186,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
   const { schema, scope } = route;
   const response: unknown = isRecord(schema.response) ? schema.response[200] : undefined;
   const result = components.refer(response ?? {});
+  const success = envelopeSchema(true, { errors: { type: 'array', maxItems: 0 }, messages: { type: 'array' }, result });
   return {
     operationId: schema.operationId,
     summary: schema.summary,
@@ -207,7 +204,7 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
         description: 'Done.',
         content: schema.answerType
           ? { [schema.answerType]: { schema: { type: 'string' } } }
-          : { 'application/json': { schema: successSchema(result) } },
+          : { 'application/json': { schema: success } },
       },
       ...failures(route, answers),
     },

@@ -5,14 +5,8 @@ import { type ConnectionLimits, createConnectionLimit } from './listener/connect
 import { HttpListener, type ListenerHandlers } from './listener/listener.ts';
 import { answerPlainly } from './plain-routes.ts';
 
-/** How long an answer under way may take once the door closes, in milliseconds. */
 const closingMs = 500;
 const retryAfterSeconds = '2';
-
-interface WaitingDoorParts {
-  readonly places: readonly BoundHttp[];
-  readonly limits: ConnectionLimits;
-}
 
 const handlers: ListenerHandlers = {
   request(request, response) {
@@ -27,7 +21,8 @@ const handlers: ListenerHandlers = {
 };
 
 /** Makes a door that says that the process lives (`/livez`) and is not ready (503 to everything else). It is opened and closed as needed. */
-export function createWaitingDoor({ places, limits }: WaitingDoorParts) {
+export function createWaitingDoor(at: { readonly places: readonly BoundHttp[]; readonly limits: ConnectionLimits }) {
+  const { places, limits } = at;
   let listening: readonly HttpListener[] = [];
   /** The end of the last change: they follow one another. */
   let changing: Promise<void> = Promise.resolve();

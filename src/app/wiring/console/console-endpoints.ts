@@ -32,7 +32,6 @@ export interface ConsoleSources {
   readonly log: Logger;
 }
 
-/** Names of the routes that mail of an account may take; undefined: of all accounts. */
 function routeNames({ delivery }: Config, account: string | undefined): string[] {
   return delivery.routes
     .filter(({ match }) => account === undefined || (match?.accounts?.includes(account) ?? true))

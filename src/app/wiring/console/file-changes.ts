@@ -48,12 +48,7 @@ function inProcess(place: ConfigSource): (text: string, wanted: CureWanted) => P
   };
 }
 
-/**
- * Makes the function that reads the file as it is now, and gives what finds its changes. A page asks for the same ones every few
- * seconds, and each is checked by reading a whole configuration: so they are remembered for as long as the file stays as it is, and
- * one is made at a time.
- * @param file the path as it is told
- */
+/** Reads the file and finds its changes, which are remembered as long as it stays: each reads a whole configuration, one at a time. */
 export function fileChanges(place: ConfigSource, file: string): () => FindFileChange {
   let last: Known | undefined;
   let isMaking = false;

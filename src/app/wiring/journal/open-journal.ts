@@ -90,23 +90,7 @@ interface TenderParts {
   readonly log: Logger;
 }
 
-/** A journal that is tended. */
-export interface TendedJournal extends MetricSources {
-  readonly journal: Journal;
-  /** As `Database.abandon`. */
-  abandon?(): void;
-  /** Ends the work behind the rows, and closes the journal. */
-  close(): Promise<void>;
-}
-
-/**
- * Opens the journal; the spool must have been opened before, because it makes the tables.
- * @param parts.database of all tables but the spool's. A journal that is off works on it: it gets no rows, and what it still has is
- *   seldom asked for, so that it needs no thread of its own
- * @param parts.gauge the one that the spool was opened with
- * @param parts.caughtUp of the spool's events
- * @throws Error where it cannot be opened
- */
+/** Opens the journal behind the spool, which makes its tables. One that is off works on `parts.database`. @throws Error where it cannot */
 export async function openJournal(
   config: Pick<Config, 'database' | 'dataDir' | 'journal' | 'events'>,
   parts: {
@@ -116,7 +100,7 @@ export async function openJournal(
     readonly clock: Clock;
     readonly log: Logger;
   },
-): Promise<TendedJournal> {
+) {
   const limits = { ...config.journal, ...rowsPerAccount(config) };
   const removed: Record<Removed, number> = { aged: 0, refusals: 0, copies: 0, content: 0 };
   const onRemoved = (kind: Removed, count: number): void => void (removed[kind] += count);

@@ -35,11 +35,6 @@ const longestMs = 2 ** 31 - 1;
 /** An edge that another can take the place of. */
 type ReplaceableEdge = EdgeRoutes & Pick<OpenEdge, 'open' | 'close'>;
 
-/** Whether a configuration has something for the edge to answer with: then it is opened with the gateway. */
-function isUsed({ zones, edgeAccounts }: Config): boolean {
-  return zones.length > 0 || edgeAccounts.some(({ customErrors }) => customErrors !== undefined);
-}
-
 /** Makes an edge without zones: it is loaded with the first request that is not for the API, or with its endpoints. */
 function lateEdge(open: () => Promise<OpenEdge>, apiHosts: readonly string[], log: Logger): ReplaceableEdge {
   let loaded: OpenEdge | undefined;
@@ -108,7 +103,10 @@ export class LiveEdge {
   /** Opens another edge beside the present one. @throws ConfigurationError where the file of an Error Page cannot be used */
   async prepare(config: Config): Promise<EdgeRoutes & { commit(): void; abort(): Promise<void> }> {
     const open = lazily(() => this.#openFor(config));
-    const next = isUsed(config) ? await open() : lateEdge(open, config.http.apiHosts, this.#parts.log);
+    // Opened with the gateway where there is something to answer with.
+    const isUsed =
+      config.zones.length > 0 || config.edgeAccounts.some(({ customErrors }) => customErrors !== undefined);
+    const next = isUsed ? await open() : lateEdge(open, config.http.apiHosts, this.#parts.log);
     this.#opened.add(next);
     return {
       front: next.front,

@@ -79,12 +79,6 @@ function receivedFields({ entry, content }: VerdictParts): readonly ShownField[]
   return names === '' ? [] : names.split('\n').map((name) => ({ name, value: null }));
 }
 
-/** Where the reason is a word of the request rather than a header, the pointer says so. */
-function placeOf({ field, pointer }: JournalReason): string {
-  return field ?? pointer ?? '';
-}
-
-/** Finds the cure of each reason, with the lines for all reasons of the message that settings can cure. */
 function createCure({ entry, credential: present, sendingDomains }: VerdictParts, fieldNames: readonly string[]) {
   const { mailer, sender, credential: name = '' } = entry.facts;
   const facts = { mailer, senderPath: sender, sendingDomains, fieldNames };
@@ -106,7 +100,8 @@ export function verdictTable(parts: VerdictParts): {
     parts,
     fields.map(({ name }) => name),
   );
-  const reasonOf = new Map(reasons.map((reason) => [placeOf(reason).toLowerCase(), reason]));
+  // Where the reason is a word of the request rather than a header, the pointer says so.
+  const reasonOf = new Map(reasons.map((reason) => [(reason.field ?? reason.pointer ?? '').toLowerCase(), reason]));
   const kept = new Set<string>();
   const rows = fields.map(({ name, value }, index): VerdictRow => {
     const { verdict, rule, standard, isObserved } = readVerdict(verdicts[index] ?? '', name);
@@ -167,7 +162,6 @@ function dialogueOf(text = ''): readonly { readonly from: string; readonly line:
 
 const stages = ['read', 'check', 'compose', 'sign'] as const;
 
-/** The time of the first event of some kinds, from the acceptance on, in milliseconds. */
 function after(at: number, events: readonly MailEvent[], kinds: readonly string[]): number | undefined {
   let first: number | undefined;
   for (const event of events) if (kinds.includes(event.kind)) first = Math.min(first ?? event.at, event.at);

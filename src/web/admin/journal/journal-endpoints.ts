@@ -48,10 +48,6 @@ function readQuery(asked: Static<typeof journalParameters>, account: string | un
 /** Messages with one Message-ID of the client's that are looked for. */
 const mostNamed = 20;
 
-function isId(text: string): boolean {
-  return /^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(text);
-}
-
 /** Whether a row that is known by its id is one of those that a query wants, but for its words. */
 function fits({ account, outcome, at, facts }: JournalItem, wanted: JournalQuery): boolean {
   if (wanted.account !== undefined && account !== wanted.account) return false;
@@ -68,7 +64,7 @@ function fits({ account, outcome, at, facts }: JournalItem, wanted: JournalQuery
 async function findNamed({ journal, events }: JournalParts, query: JournalQuery): Promise<readonly JournalItem[]> {
   const name = bareId(query.text ?? '');
   const own = queueIdOf(name);
-  const ids = new Set(isId(own) ? [own] : []);
+  const ids = new Set(/^[\da-f]{8}(-[\da-f]{4}){3}-[\da-f]{12}$/.test(own) ? [own] : []);
   if (name.includes('@') && query.account !== undefined) {
     const search = { account: query.account, limit: mostNamed, order: 'newest', kinds: ['accepted'] } as const;
     const page = await events.search({ ...search, clientMessageId: name });

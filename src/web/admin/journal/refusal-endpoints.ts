@@ -75,7 +75,6 @@ const parameters = closed({
   credential: Type.Optional(Type.String({ minLength: 1, maxLength: 100, description: 'Name of a credential' })),
 });
 
-/** The causes of reports, the most frequent first, each with the report that it is of. */
 function causesOf(reports: readonly CredentialReport[]) {
   return reports
     .flatMap((report) =>

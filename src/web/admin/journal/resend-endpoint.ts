@@ -6,12 +6,12 @@ import { type Account, type Credential, hasScope, type Submitter } from '../../.
 import { type ReadMessage, readMessage } from '../../../mail/header/header-reader.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import { findHeader } from '../../../pipeline/policy/header-catalogue.ts';
-import type { Submission, Submit, Violation } from '../../../pipeline/submit.ts';
+import type { Submission, Submit } from '../../../pipeline/submit.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import type { Journal, JournalEntry } from '../../../spool/journal/journal.ts';
 import type { JournalContent } from '../../../spool/journal/journal-row.ts';
 import { endpoint, endpointsOf } from '../../http/endpoint.ts';
-import { type Fault, Refusal, refusal } from '../../http/envelope.ts';
+import { Refusal, refusal } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { readHistory } from '../events/message-endpoints.ts';
 import { entryNamed } from './journal-endpoints.ts';
@@ -29,10 +29,6 @@ interface ResendParts {
 
 function invalid(message: string): Refusal {
   return refusal('E_VALIDATION_ERROR', message);
-}
-
-function faultOf({ code, message }: Violation): Fault {
-  return { token: code, message };
 }
 
 function isPlatforms(name: string): boolean {
@@ -132,7 +128,10 @@ const resend = endpoint({
     const own = credentialOf(account, entry, credential);
     const about = { submitter: { account, credential: own }, recipients, request };
     const result = await parts.submit(submissionOf(message, entry, about));
-    if (!result.accepted) throw new Refusal(result.violations.map(faultOf), result.violations[0]?.retryAfterSeconds);
+    if (!result.accepted) {
+      const faults = result.violations.map(({ code, message }) => ({ token: code, message }));
+      throw new Refusal(faults, result.violations[0]?.retryAfterSeconds);
+    }
     return { id: result.id, message_id: bareId(result.messageId) };
   },
 });

@@ -76,7 +76,6 @@ interface Done extends Count {
   readonly next?: string;
 }
 
-/** How long one request works on a selection before it answers, in milliseconds. */
 const budgetMs = 3000;
 /** Messages of a selection that are acted on in one step. */
 const stepMessages = 100;
@@ -122,7 +121,6 @@ function each(act: (chosen: Selected) => Promise<boolean>): Act {
   };
 }
 
-/** Makes the function that tries messages again: their recipients that are selected and have not changed since. */
 function retryOf({ spool, newTimes }: ActionParts): Act {
   return async (selected) => {
     const picks = selected.flatMap(({ item, recipients }) =>

@@ -78,11 +78,7 @@ export async function findNamed(
   return { selected: recipients.length === 0 ? [] : [{ item, recipients }] };
 }
 
-/**
- * Finds selected messages, the oldest first.
- * @param page at most `limit` messages, behind the id `after`; fewer where they have thousands of recipients, since what is done to
- *   them is one transaction
- */
+/** Finds selected messages, the oldest first. @param page at most `limit` behind `after`; fewer of thousands of recipients */
 export async function findSelected(
   { spool, routeOf }: { readonly spool: Pick<Spool, 'list'>; readonly routeOf: RouteOf },
   selection: Selection,

@@ -12,19 +12,7 @@ import { type EventKind, isEventKind, toldKinds } from '../../../spool/events/ma
 import { type AskedOf, bodyOf, component, endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
-import {
-  closed,
-  entryPath,
-  isoTime,
-  mailPlace,
-  numberCursor,
-  perPage,
-  readTime,
-  removed,
-  textOrNull,
-  time,
-  words,
-} from '../schemas.ts';
+import * as schema from '../schemas.ts';
 
 interface WebhookEndpointsParts {
   readonly store: WebhookStore;
@@ -42,11 +30,11 @@ export const delivery = component('WebhookDelivery', {
   event: Type.String({ description: '`id` of the event' }),
   kind: Type.String(),
   attempt: Type.Integer(),
-  at: time,
+  at: schema.time,
   duration_ms: Type.Integer(),
   result: Type.Enum(['delivered', 'failed', 'given_up'], { description: '`failed` is tried again' }),
   status: Type.Union([Type.Integer(), Type.Null()]),
-  error: textOrNull(),
+  error: schema.textOrNull(),
 });
 
 const usualDeliveries = 100;
@@ -60,7 +48,7 @@ const replay = bodyOf('Replay', {
 /** Shows a request to a webhook. */
 export function deliveryJson({ id, event, kind, attempt, at, durationMs, result, status, error }: DeliveryRecord) {
   return {
-    ...{ id: String(id), event: String(event), kind, attempt, at: isoTime(at), duration_ms: durationMs, result },
+    ...{ id: String(id), event: String(event), kind, attempt, at: schema.isoTime(at), duration_ms: durationMs, result },
     ...{ status: status ?? null, error: error ?? null },
   };
 }
@@ -69,7 +57,7 @@ function noWebhook(): Refusal {
   return refusal('E_NOT_FOUND', 'The account has no such webhook');
 }
 
-type AskedOfOne = Pick<AskedOf<Static<typeof entryPath>>, 'account' | 'params' | 'request'>;
+type AskedOfOne = Pick<AskedOf<Static<typeof schema.entryPath>>, 'account' | 'params' | 'request'>;
 
 async function webhookOf({ store }: WebhookEndpointsParts, { account, params }: AskedOfOne): Promise<Webhook> {
   const found = await store.find(account.id, params.id);
@@ -82,8 +70,8 @@ const listDeliveries = endpoint({
   operationId: 'listWebhookDeliveries',
   summary: 'List the last requests of a webhook, the newest first',
   description: 'The last 1,000 of at most 30 days.',
-  params: entryPath,
-  query: closed({ cursor: numberCursor, per_page: perPage(1000, usualDeliveries) }),
+  params: schema.entryPath,
+  query: schema.closed({ cursor: schema.numberCursor, per_page: schema.perPage(1000, usualDeliveries) }),
   result: Type.Array(delivery),
   async answer(asked, parts: WebhookEndpointsParts) {
     const { id } = await webhookOf(parts, asked);
@@ -100,7 +88,7 @@ const replayEvents = endpoint({
   summary: 'Send events once more',
   description:
     'One event, or all of a time, of the kinds that the webhook is told of. They have the `webhook-id` that they had before. A replay under way is widened to hold both.',
-  params: entryPath,
+  params: schema.entryPath,
   body: replay,
   result: Type.Object({ after: Type.String(), until: Type.String() }),
   async answer(asked, parts: WebhookEndpointsParts) {
@@ -109,8 +97,8 @@ const replayEvents = endpoint({
     const { account, body } = asked;
     const { event, since, until } = body;
     const faults: Fault[] = [];
-    const from = readTime(since, 'since', { faults, isOfBody: true });
-    const to = readTime(until, 'until', { faults, isOfBody: true });
+    const from = schema.readTime(since, 'since', { faults, isOfBody: true });
+    const to = schema.readTime(until, 'until', { faults, isOfBody: true });
     if ((event === undefined) === (since === undefined)) {
       faults.push({ token: 'E_VALIDATION_ERROR', message: 'want one of event and since' });
     }
@@ -143,9 +131,9 @@ export const webhook = component('Webhook', {
   note: Type.String(),
   source: Type.Enum(['api', 'file'], { description: 'Those of the file are changed in the file alone' }),
   enabled: Type.Boolean(),
-  disabled_reason: textOrNull(),
+  disabled_reason: schema.textOrNull(),
   failures: Type.Integer({ description: 'Requests that failed since the last one that did not' }),
-  created_at: time,
+  created_at: schema.time,
   replaying: Type.Boolean(),
 });
 
@@ -155,12 +143,12 @@ export const madeWebhook = component('MadeWebhook', {
   secret: Type.String({ description: 'What signs its requests, shown this once' }),
 });
 
-const newWebhook = bodyOf('NewWebhook', { url, kinds: Type.Optional(kinds), note: Type.Optional(words) });
+const newWebhook = bodyOf('NewWebhook', { url, kinds: Type.Optional(kinds), note: Type.Optional(schema.words) });
 
 const changedWebhook = bodyOf('ChangedWebhook', {
   url: Type.Optional(url),
   kinds: Type.Optional(kinds),
-  note: Type.Optional(words),
+  note: Type.Optional(schema.words),
   enabled: Type.Optional(Type.Boolean({ description: 'One that is enabled again goes on where it stopped' })),
 });
 
@@ -171,7 +159,7 @@ function shownWebhook({ id, url: to, kinds: told, note, source, createdAt, ...re
     enabled: rest.isEnabled,
     disabled_reason: rest.disabledReason ?? null,
     failures: rest.failures,
-    created_at: isoTime(createdAt),
+    created_at: schema.isoTime(createdAt),
     replaying: rest.replay !== undefined,
   };
 }
@@ -218,7 +206,7 @@ const getWebhook = endpoint({
   at: 'GET /:id',
   operationId: 'getWebhook',
   summary: 'Show a webhook',
-  params: entryPath,
+  params: schema.entryPath,
   result: webhook,
   answer: async (asked, parts: WebhookEndpointsParts) => shownWebhook(await webhookOf(parts, asked)),
 });
@@ -251,7 +239,7 @@ const changeWebhook = endpoint({
   operationId: 'changeWebhook',
   summary: 'Change a webhook',
   description: 'What is left out stays. Enabled again, or with another URL, it tries at once what waits.',
-  params: entryPath,
+  params: schema.entryPath,
   body: changedWebhook,
   result: webhook,
   async answer(asked, parts: WebhookEndpointsParts) {
@@ -270,7 +258,7 @@ const rotateSecret = endpoint({
   operationId: 'rotateWebhookSecret',
   summary: "Replace a webhook's secret",
   description: 'The answer shows the new one, this once. For a day requests are signed with both.',
-  params: entryPath,
+  params: schema.entryPath,
   result: madeWebhook,
   async answer(asked, parts: WebhookEndpointsParts) {
     const secret = makeSecret();
@@ -283,8 +271,8 @@ const deleteWebhook = endpoint({
   at: 'DELETE /:id',
   operationId: 'deleteWebhook',
   summary: 'Remove a webhook with its log',
-  params: entryPath,
-  result: removed,
+  params: schema.entryPath,
+  result: schema.removed,
   async answer(asked, parts: WebhookEndpointsParts) {
     const remove = (account: string, id: string) => parts.store.remove(account, id);
     await actOn(parts, asked, { said: 'webhook removed', to: remove });
@@ -294,7 +282,7 @@ const deleteWebhook = endpoint({
 
 /** The endpoints of webhooks. */
 export function webhookEndpoints(parts: WebhookEndpointsParts): V4Plugin {
-  const place = mailPlace('webhooks', 'Webhooks', 'email:webhooks');
+  const place = schema.mailPlace('webhooks', 'Webhooks', 'email:webhooks');
   return endpointsOf({ ...place, pace: createRestingQueues(parts.clock) }, parts, [
     ...[listWebhooks, getWebhook, createWebhook, changeWebhook, rotateSecret, deleteWebhook],
     ...[listDeliveries, replayEvents],

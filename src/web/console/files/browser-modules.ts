@@ -70,7 +70,6 @@ function pathOf(file: string): string {
   return `policy/${relative(project, file).split(sep).join('/')}`;
 }
 
-/** Finds the file that stands for a specifier. @throws Error where a browser could not load it */
 function fileOf(specifier: string, importer: string, seams: Readonly<Record<string, string>>): string {
   const file = resolve(dirname(importer), specifier);
   const key = specifier.startsWith('.') ? relative(join(project, 'src'), file).slice(0, -extension.length) : specifier;

@@ -27,7 +27,6 @@ const styleSheets: readonly string[] = [
   fileURLToPath(import.meta.resolve('uplot/dist/uPlot.min.css')),
 ];
 
-/** The file of a module of the pages, or of a package that they import. @throws Error where it is neither */
 function fileOf(specifier: string, importer: string): string {
   if (specifier.startsWith('.')) return resolve(dirname(importer), specifier);
   const found = packages.find(({ name }) => name === specifier);

@@ -16,10 +16,6 @@ const wrong: Readonly<Record<number, string>> = {
   429: 'Too many wrong tokens came from this address. Wait a minute, then try again.',
 };
 
-function inWords(problem: Problem): Problem {
-  return new Problem(problem.status, problem.errors, wrong[problem.status] ?? problem.message);
-}
-
 function noToken(): JSX.Element {
   return el('details')(
     el('summary')('I have no token'),
@@ -57,7 +53,7 @@ function SignIn({ hasEnded }: { readonly hasEnded: boolean }): JSX.Element {
           ...{ type: 'password', autocomplete: 'current-password' },
           hint: 'One with the scope console:read, console:edit or admin. It is sent to this gateway alone.',
         }),
-        problem ? fault(inWords(problem)) : null,
+        problem && fault(new Problem(problem.status, problem.errors, wrong[problem.status] ?? problem.message)),
         el(Button, { kind: 'main', type: 'submit', isBusy })('Sign in'),
       ),
       noToken(),

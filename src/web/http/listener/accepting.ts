@@ -5,6 +5,7 @@
 
 import { once } from 'node:events';
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net';
+import { errorCode } from '../../../base/errors.ts';
 import { takePlace } from '../../../base/net/bound-addresses.ts';
 
 /** Where a listener is bound. */
@@ -43,11 +44,6 @@ async function refuseTakenPort(at: BoundHttp): Promise<void> {
   await once(alone, 'close');
 }
 
-/** Whether an error says that ports cannot be shared on this system (macOS). */
-function isUnsupported(error: unknown): boolean {
-  return error instanceof Error && 'code' in error && error.code === 'ENOTSUP';
-}
-
 /** Binds the socket that all processes share (node:cluster). @param arrive gets each connection @throws the system's error */
 export async function listenShared({ host, port }: BoundHttp, arrive: (socket: Socket) => void): Promise<Accepting> {
   const leave = takePlace({ host, port });
@@ -76,7 +72,8 @@ export async function listenBySeveral(server: Server, at: BoundHttp): Promise<Ac
   try {
     bound = await bind(server, { host, port: at.port, reusePort: true });
   } catch (error) {
-    if (!isUnsupported(error)) throw error;
+    // Ports cannot be shared on this system (macOS).
+    if (errorCode(error) !== 'ENOTSUP') throw error;
     return { at: await bind(server, { host, port: at.port }), stop: () => stopAll([server]) };
   }
   // The same settings as the sockets of node:http: each direction ends on its own, and small writes leave at once.

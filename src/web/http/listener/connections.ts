@@ -29,11 +29,7 @@ function peerOf({ remoteAddress, remotePort }: Socket): string {
   return `${remoteAddress} ${remotePort}`;
 }
 
-/**
- * RFC 9112 §9.6: a connection that is closed while octets still arrive is reset, and the client may lose the answer with it.
- * So instead of closing it behind the last answer, as Node does, only our side ends, and what still arrives is thrown away
- * for a while.
- */
+/** RFC 9112 §9.6: closed while octets arrive, a connection is reset and its answer lost. So only our side ends, and the rest is dropped. */
 function closeInStages(socket: Socket, speaking: Speaking): void {
   const closeSoon = socket.destroySoon.bind(socket);
   socket.destroySoon = () => {

@@ -30,7 +30,6 @@ export interface ListenerTls {
   readonly contextOf: (serverName: string) => SecureContext | undefined;
 }
 
-/** Octets or a connection that were refused before there was a request to answer. */
 interface RefusedOctets {
   readonly rayId: string;
   /** Absent where the connection was closed without a word. */

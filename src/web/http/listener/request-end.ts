@@ -59,7 +59,6 @@ export class HeadEnd {
 
 /** Finds the end of a body, however the body is cut into pieces. */
 export interface BodyEnd {
-  /** How many octets of the piece belong to the body; all of them where it does not end there. */
   take(piece: Buffer): number;
   readonly done: boolean;
 }

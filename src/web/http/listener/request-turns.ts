@@ -60,12 +60,7 @@ export class RequestTurns {
     socket.on('end', this.#onEnd);
   }
 
-  /**
-   * Gives a request that the parser has read the turn until `response` closes. Gives false where it is not its turn, which
-   * happens only if the parser finds another end of a request than this file: the connection must then be cut.
-   * @param handle called once the parser has judged the whole head, unless it finds a fault: it tells of a request before it
-   *   looks at the framing of its body
-   */
+  /** Gives a request the turn until `response` closes; false where the connection must be cut. @param handle called once its head is judged */
   begin(request: IncomingMessage, response: ServerResponse, handle: () => void): boolean {
     if (this.#phase !== 'head' || this.#response) return false;
     this.#response = response;

@@ -87,7 +87,6 @@ function pathHtml(path: string): string {
   return `<code>${escapeHtml(path).replaceAll('/', '/<wbr>')}</code>`;
 }
 
-/** Writes the section of an operation; its heading is one level below that of its group. */
 function operationSection(shown: Operation, context: ReferenceContext): string {
   const { method, path, operation } = shown;
   return `<section class="operation" id="${anchorOf(shown)}">

@@ -90,7 +90,6 @@ function parameterText(value: unknown): string {
   return (typeof value === 'string' ? value : JSON.stringify(value)).toWellFormed();
 }
 
-/** The parameters that an example shows: the required ones, and those that have an example of their own. */
 function shownParameters(operation: unknown, schemas: unknown): readonly Parameter[] {
   return list(member(operation, 'parameters'))
     .filter(

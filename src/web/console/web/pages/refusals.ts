@@ -173,11 +173,7 @@ function cause(group: RefusalGroup, { span, isOpen, onClick }: { span: string; i
   );
 }
 
-function Causes(props: {
-  readonly groups: readonly RefusalGroup[];
-  readonly span: string;
-  readonly by: ColumnName;
-}): JSX.Element {
+function Causes(props: { readonly groups: readonly RefusalGroup[]; readonly span: string; readonly by: ColumnName }) {
   const { groups, span, by } = props;
   const [open, setOpen] = useState<ReadonlySet<string>>(new Set());
   return el('div.table-room')(

@@ -36,10 +36,7 @@ function stateOf(token: Token): string {
   return token.live ? 'active' : 'expired';
 }
 
-function MakeDialog(props: {
-  readonly credentials: readonly string[];
-  readonly onMade: (token: MadeToken) => void;
-}): JSX.Element {
+function MakeDialog(props: { readonly credentials: readonly string[]; readonly onMade: (token: MadeToken) => void }) {
   const [credential, setCredential] = useState(props.credentials[0] ?? 'default');
   const [label, setLabel] = useState('');
   const [days, setDays] = useState('');

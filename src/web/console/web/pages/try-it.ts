@@ -13,7 +13,7 @@ import { judgeHere, type Rehearsal } from '../state/policy.ts';
 import { accountOnlyPath, mayEdit } from '../state/session.ts';
 import type { MessageFault } from '../state/shapes.ts';
 import { writeCounted, writeOctets } from '../text/amounts.ts';
-import { type Attempt, readAttempt, sampleMessage, sampleRequest } from '../text/attempt.ts';
+import { readAttempt, sampleMessage, sampleRequest } from '../text/attempt.ts';
 
 /** A fault of the answer as a reason: its code stands before its text, its header in the pointer. */
 function reasonOf({ code, message, source }: ApiError): MessageFault {
@@ -27,7 +27,6 @@ function reasonOf({ code, message, source }: ApiError): MessageFault {
 
 const mostOctets = 1_048_576;
 const tooLarge = `at most ${writeOctets(mostOctets)} can be tried here. Use postern check for larger ones.`;
-/** How long nothing is typed before the gateway is asked, and before a message is judged here. */
 const pauseMs = { gateway: 400, here: 40 };
 
 const tabs = [
@@ -43,10 +42,6 @@ function useCalm<Value>(value: Value, ms: number): Value {
     return () => clearTimeout(timer);
   }, [value]);
   return calm;
-}
-
-function bodyOf(attempt: Attempt): string | undefined {
-  return attempt.ok ? JSON.stringify(attempt.judge) : undefined;
 }
 
 /** The verdict on a body in the browser: undefined until it is known, null where the gateway has to be asked. */
@@ -70,7 +65,7 @@ function useVerdict(typed: string) {
   const soon = useCalm(typed, pauseMs.here);
   const calm = useCalm(typed, pauseMs.gateway);
   const attempt = useMemo(() => readAttempt(soon), [soon]);
-  const body = useMemo(() => bodyOf(attempt), [attempt]);
+  const body = useMemo(() => (attempt.ok ? JSON.stringify(attempt.judge) : undefined), [attempt]);
   const here = useJudgedHere(body);
   const isAsked = calm === soon && (here === null || here?.valid === true);
   const { value, problem, isLoading } = useLoaded(isAsked ? body : undefined, async (json, signal) => {

@@ -45,7 +45,6 @@ export const actionWords: Readonly<Record<Action, Readonly<Record<'verb' | 'done
     },
   };
 
-/** What can be done with messages, and of which states a message must have a recipient for it. */
 const choices: readonly {
   readonly action: Action;
   readonly label: string;

@@ -52,7 +52,6 @@ export function makeButton(mayMake: boolean, onPress: () => void, text: string):
   return mayMake && el(Button, { kind: 'main', icon: 'plus', onPress })(text);
 }
 
-/** What stands at the head of a panel: its heading, a sentence below it, and what can be done. */
 interface PanelHead {
   readonly key?: string;
   readonly title: string;

@@ -36,7 +36,6 @@ interface Listener {
   readonly onGap: () => void;
 }
 
-/** Gathers rows, which are then told together. @returns what takes one, and what stops it */
 function gather({ onRows, onGap }: Listener) {
   const gathered = new Map<string, JournalRow>();
   let drawing: ReturnType<typeof setTimeout> | undefined;
@@ -99,13 +98,7 @@ function follow(path: string, listener: Listener): () => void {
   };
 }
 
-/**
- * Follows the stream while the component is there.
- * @param path of the endpoint with its filters; undefined: not now
- * @param onGap called where rows may have been missed, also when a stream has just opened: the list has to be looked up
- * @param onRows called with rows that have come, four times a second at most and each message once; one that was told before tells
- *   what has become of it
- */
+/** Follows the stream. @param path undefined: not now @param onGap rows may have been missed @param onRows each message once, gathered */
 export function useLive(
   path: string | undefined,
   onRows: (rows: readonly JournalRow[]) => void,

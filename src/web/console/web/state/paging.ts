@@ -102,7 +102,6 @@ function useOneAtATime(path: string | undefined): () => AbortSignal {
   };
 }
 
-/** Gives what loads a page of a list: the first one, or the one that a cursor names. */
 function useLoad<Row extends Named>(path: string | undefined, change: Change<Row>): (cursor?: string) => void {
   const begin = useOneAtATime(path);
   return (cursor) => {

@@ -61,10 +61,7 @@ function errorOf({ code, message, pointer, http }: Violation): ApiError {
   return { code: http.code, message: `${code}: ${message}`, ...source };
 }
 
-function rehearsalOf(
-  { verdict, violations, fields, wouldLeave }: Judgement,
-  shown: JudgeModule['shownVerdicts'],
-): Rehearsal {
+function rehearsalOf({ verdict, violations, fields, wouldLeave }: Judgement, shown: JudgeModule['shownVerdicts']) {
   return {
     valid: verdict === 'accepted',
     errors: violations.map(errorOf),

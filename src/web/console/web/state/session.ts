@@ -36,7 +36,6 @@ function nameEntry(): string {
 /** Where the storage of the tab says how far down the page was that the reader left by loading it anew or going elsewhere. */
 const leftKey = 'postern-left';
 
-/** Notes for this tab how far down the page is, as an entry of the history and CSS pixels. */
 function noteLeft(): void {
   try {
     sessionStorage.setItem(leftKey, `${place.value.entry} ${Math.round(scrollY)}`);
@@ -76,7 +75,6 @@ export function keepLatest<Key, Value>(map: Map<Key, Value>, key: Key, value: Va
 /** By the last scroll event. When the browser tells of another entry of its history, it may have scrolled already. */
 let lastScrollY = 0;
 
-/** Where the reader begins: where this entry of the history was left, if it was. */
 function first(): PageLocation {
   const shown = current();
   return { ...shown, scrolled: leftAt(shown.entry) };
@@ -88,7 +86,6 @@ export const place = signal<PageLocation>(first());
 /** Parameters of the query that go along to every page: whose mail is looked at. */
 const lasting = ['account'] as const;
 
-/** The query of a link to another page: what goes along, and filters of that page. */
 function searchFor(filters: Readonly<Record<string, string | undefined>>): string {
   const query = new URLSearchParams(place.value.search);
   const kept = Object.fromEntries(lasting.map((name) => [name, query.get(name) ?? undefined]));

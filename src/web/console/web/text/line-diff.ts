@@ -16,10 +16,7 @@ function goesDown(k: number, edits: number, reach: (diagonal: number) => number)
   return k === -edits || (k !== edits && reach(k - 1) < reach(k + 1));
 }
 
-/**
- * How far each diagonal reaches with each number of edits, by the greedy search of Myers (1986), up to the number that leads to
- * both ends; undefined past the bound. Diagonal `k` of `edits` stands at `k + edits`.
- */
+/** How far each diagonal `k` reaches with each number of edits, at `k + edits` (Myers 1986); undefined past the bound. */
 function shortestEdits(left: readonly string[], right: readonly string[]): readonly Int32Array[] | undefined {
   const trace: Int32Array[] = [];
   for (let edits = 0, steps = 0; steps <= mostSteps; edits += 1) {

@@ -220,14 +220,8 @@ function pictureText(picture: Element): string {
   return alt === '' ? '[picture]' : `[picture: ${alt}]`;
 }
 
-/** Where a copy goes: below a level its content stands beside it. */
-interface PageLocation {
-  readonly target: Node;
-  readonly level: number;
-}
-
 function copyInto(
-  { target, level }: PageLocation,
+  { target, level }: { readonly target: Node; readonly level: number },
   nodes: Iterable<Node>,
   counter: { left: number },
   document: Document,

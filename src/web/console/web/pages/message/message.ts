@@ -134,16 +134,13 @@ function Body({ entry }: { readonly entry: JournalEntry }): JSX.Element {
   }
 }
 
-/** The path of the queue that tells how the message waits: of its own account, also where all accounts are looked at. */
-function waitingPath({ account, id }: JournalEntry): string {
-  return pathOfAccount(account, `/email/sending/queue/messages?id=${encodeURIComponent(id)}`);
-}
-
 /** An entry with what of its message waits, as they change. */
 function useMessage(id: string) {
   const { value: entry, problem, reload, refresh } = useAnswer<JournalEntry>(entryPath({ id }));
   const mayWait = entry !== undefined && !entry.shadow && entry.outcome !== 'refused' && entry.outcome !== 'delivered';
-  const queue = useAnswer<readonly QueuedMessage[]>(mayWait ? waitingPath(entry) : undefined);
+  // The queue of its own account, also where all accounts are looked at.
+  const queuePath = `/email/sending/queue/messages?id=${encodeURIComponent(id)}`;
+  const queue = useAnswer<readonly QueuedMessage[]>(mayWait ? pathOfAccount(entry.account, queuePath) : undefined);
   useEvery(4000, () => {
     if (mayWait && entry.outcome !== 'failed' && entry.outcome !== 'dropped') refresh();
     if (mayWait) queue.refresh();
