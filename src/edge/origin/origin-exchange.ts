@@ -68,7 +68,6 @@ export class OriginExchange implements ConnectionUser, Dialling {
   #headSent = false;
   #retried = false;
   #continued = false;
-  /** Whether the response is paused until the client reads. */
   #paused = false;
   /** Whether the exchange is over: answered, failed or given up. */
   #over = false;

@@ -11,7 +11,6 @@ import type { EdgeZone } from './zone.ts';
 
 /** Who answers a path. */
 type EdgePath =
-  /** The origin. */
   | { readonly kind: 'origin' }
   /** The edge, with the error of /cdn-cgi/error/{code}; the catalogue may not have the code. */
   | { readonly kind: 'error'; readonly code: number }

@@ -265,7 +265,6 @@ function countMail(registers: Registry[]) {
       recipients.inc(count.recipients);
       bytes.inc(count.bytes);
     },
-    /** Counts a refused message under its first token. */
     refused,
     /** Counts an outcome. `seconds`: how long after its acceptance, for a message that was delivered. */
     outcome({ kind, route, seconds }: Outcome): void {
@@ -274,10 +273,8 @@ function countMail(registers: Registry[]) {
     },
     /** Counts a commit of the spool that so many operations shared. */
     committed: (operations: number): void => groups.observe(operations),
-    /** Counts a recipient that a report says was not reached, by the class of the bounce. */
     bounced,
     complained: (): void => complaints.inc(),
-    /** Counts an address that was put on a suppression list because of what happened to a message. */
     suppressed,
   };
 }
@@ -299,7 +296,6 @@ export function createMetrics(sum?: (own: MetricValues) => Promise<string>) {
   return {
     ...countMail(registers),
     edgeRequest: countEdge(registers),
-    /** Counts an error that got the default answer because the rules of this zone ask too much of the request. */
     rulesCutOff: countersBy(registers)(
       'postern_edge_rules_cut_off_total',
       'Errors answered by the default because the Custom Error Rules of the zone ask too much of the request',

@@ -12,7 +12,8 @@ export function piecesOf(body: AnswerBody): { readonly pieces: readonly Buffer[]
   return { pieces, octets: pieces.reduce((sum, { length }) => sum + length, 0) };
 }
 
-interface WholeResponse {
+/** A whole answer and the id that it names its request by. */
+export interface WholeResponse {
   readonly status: number;
   /** The reason phrase. Absent: the usual one of the status. */
   readonly reason?: string | undefined;

@@ -1,24 +1,21 @@
 // A list that is loaded page by page, by the cursor that each answer names.
 
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { ask, asProblem, isSignedOut, Problem } from './api.ts';
+import { ask, asProblem, isSignedOut, type Loaded, Problem } from './api.ts';
 import { keepLatest, place } from './session.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
 const mostRows = 2000;
 
 /** A list and how far it is loaded. */
-export interface Pages<Row> {
+export interface Pages<Row> extends Pick<Loaded<unknown>, 'problem' | 'isLoading' | 'reload'> {
   readonly rows: readonly Row[];
-  readonly problem: Problem | undefined;
   readonly notes: readonly string[];
-  readonly isLoading: boolean;
   /** Whether there are rows that are not loaded. */
   readonly hasMore: boolean;
   /** Whether the list is as long as it may become. */
   readonly isFull: boolean;
   readonly loadMore: () => void;
-  readonly reload: () => void;
   /** Looks for rows that came or changed at the head of the list; what is loaded behind them stays. */
   readonly refresh: () => void;
   /** Changes the rows that are there, such as by some that have just come. @param most rows that stay; absent: all */
