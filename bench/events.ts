@@ -43,7 +43,7 @@ async function tell(spool: SqliteSpool, events: number): Promise<Record<string, 
     cursor,
   );
   const sender = new WebhookSender({
-    leases: new LeaseStore(database, 'bench'),
+    leases: new LeaseStore({ database, holder: 'bench' }),
     changes: database.changes,
     events: spool.events,
     poster: new Poster({ refuse: createAddressGuard({ allowNetworks: ['127.0.0.0/8'] }), timeoutMs: 10_000 }),

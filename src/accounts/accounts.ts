@@ -1,5 +1,4 @@
-// Who may do what: the questions the doors and the pipeline ask about accounts, which the accounts of the configuration and the
-// tokens of the store answer (D50, D85, D93, D94).
+// Who may do what, by the accounts of the configuration and the tokens of the store (D50, D85, D93, D94).
 
 import type { Clock } from '../base/clock.ts';
 import { parentNames } from '../base/net/domain-labels.ts';
@@ -19,11 +18,7 @@ export interface Accounts {
   find(idOrName: string): Account | undefined;
   /** The submitter of `account/credential`, for listeners without AUTH (D40c). */
   submitter(account: string, credential: string): Submitter | undefined;
-  /**
-   * The account's sending domain that covers a domain, or undefined (D50). Of the sending domains of all accounts the
-   * longest name that covers it decides: where that is another account's, this account may not send under it.
-   * @param domain A-label in lower case
-   */
+  /** An account's sending domain for a domain (A-label), by the longest name of all accounts (D50); undefined: another's, or none. */
   sendingDomain(account: Account, domain: string): SendingDomain | undefined;
 }
 

@@ -4,6 +4,7 @@
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';
 import type { MaybePromise } from '../base/load/maybe-promise.ts';
+import { Part } from '../base/part.ts';
 import type { SharedMinutes } from '../base/process-group.ts';
 import type { Account } from './account.ts';
 import { createMinuteCounts, type MinuteCounts } from './minute-window.ts';
@@ -35,7 +36,7 @@ const sql = {
  * is set aside synchronously, so that no two take the same part. Only one message at a time sets more aside; the others wait
  * for it, and fail if it fails.
  */
-class DailyCount {
+class DailyCount extends Part<{ readonly database: Database; readonly account: string }> {
   #day = -1;
   #left = 0;
   /** What was set aside on an earlier day and not used. */
@@ -43,19 +44,12 @@ class DailyCount {
   #settingAside: Promise<boolean> | undefined;
   /** The day on which old days were forgotten last. */
   #forgotten = -1;
-  readonly #database: Database;
-  readonly #account: string;
-
-  constructor(database: Database, account: string) {
-    this.#database = database;
-    this.#account = account;
-  }
 
   /** Whether so many recipients would be taken now. */
   async hasRoom(day: number, recipients: number, limit: number): Promise<boolean> {
     const ownLeft = (): number => (day === this.#day ? this.#left : 0);
     if (ownLeft() >= recipients) return true;
-    const [row] = await this.#database.query(sql.select, [this.#account, day]);
+    const [row] = await this.parts.database.query(sql.select, [this.parts.account, day]);
     return Number(row?.['recipients'] ?? 0) + recipients - ownLeft() <= limit;
   }
 
@@ -97,7 +91,7 @@ class DailyCount {
     await this.#giveUnusedBack();
     for (const amount of [Math.max(needed, Math.min(1000, Math.floor(limit / 100))), needed]) {
       if (amount > limit) continue;
-      const isReserved = (await this.#database.run(sql.reserve, [this.#account, day, amount, limit])) > 0;
+      const isReserved = (await this.parts.database.run(sql.reserve, [this.parts.account, day, amount, limit])) > 0;
       if (!isReserved) continue;
       if (day === this.#day) this.#left += amount;
       return true;
@@ -107,18 +101,18 @@ class DailyCount {
 
   /** Gives back what an earlier day left unused, and deletes the counts of old days. */
   async #giveUnusedBack(): Promise<void> {
-    const [unused, account, day] = [this.#unused, this.#account, this.#day];
+    const [unused, account, day] = [this.#unused, this.parts.account, this.#day];
     this.#unused = undefined;
-    if (unused) await this.#database.run(sql.release, [account, unused.day, unused.left]);
-    if (day !== this.#forgotten) await this.#database.run(sql.forget, [account, day - 7]);
+    if (unused) await this.parts.database.run(sql.release, [account, unused.day, unused.left]);
+    if (day !== this.#forgotten) await this.parts.database.run(sql.forget, [account, day - 7]);
     this.#forgotten = day;
   }
 
   async giveBack(): Promise<void> {
-    const [left, day, account] = [this.#left, this.#day, this.#account];
+    const [left, day, account] = [this.#left, this.#day, this.parts.account];
     this.#left = 0;
     await this.#giveUnusedBack();
-    if (left > 0) await this.#database.run(sql.release, [account, day, left]);
+    if (left > 0) await this.parts.database.run(sql.release, [account, day, left]);
   }
 }
 
@@ -147,11 +141,7 @@ export class Limits {
     return new Limits(database, clock, minutes);
   }
 
-  /**
-   * Charges a message with so many recipients to its account; a refusal charges nothing. To be asked once for a
-   * message, when everything else about it is in order. Of an account without limits the answer is known at once.
-   * @throws what the database throws
-   */
+  /** Charges a message to its account, once, when all else is in order; a refusal charges nothing. @throws what the database throws */
   take(account: Account, recipients: number): MaybePromise<LimitVerdict> {
     return isUnlimited(account) ? allowed : this.#take(account, recipients);
   }
@@ -218,7 +208,7 @@ export class Limits {
   }
 
   #countOf(id: string): DailyCount {
-    const count = this.#days.get(id) ?? new DailyCount(this.#database, id);
+    const count = this.#days.get(id) ?? new DailyCount({ database: this.#database, account: id });
     this.#days.set(id, count);
     return count;
   }

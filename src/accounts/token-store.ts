@@ -102,11 +102,7 @@ interface Tokens {
   list(account?: string): Promise<readonly TokenRecord[]>;
   /** Some of the tokens of an account (by its id). */
   page(account: string, query: TokenQuery): Promise<TokenPage>;
-  /**
-   * Revokes a token: from now on no login by it succeeds.
-   * @param which the token's id, and the account it must be of where that matters
-   * @returns its record, also where it was revoked before; undefined where there is no such token
-   */
+  /** Revokes a token at once. @param which its id, and its account where that matters @returns its record; undefined for none */
   revoke(which: { id: string; account?: string; now: number }): Promise<TokenRecord | undefined>;
   /** The token of a hash (`hashToken`) if it is neither revoked nor expired at `now`; read from the database each time. */
   findLive(sha256: string, now: number): Promise<Pick<TokenRecord, 'account' | 'credential' | 'scopes'> | undefined>;

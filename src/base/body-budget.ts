@@ -1,6 +1,5 @@
-// Limits the memory for messages under way, by SMTP and HTTP together, and each client's share of it. A body counts from its
-// first octet, by HTTP from its announcement, until it is on disk or refused. It counts for more than its octets, because the message is composed anew,
-// signed, and passed to the spool's thread.
+// Limits the memory for messages under way, by SMTP and HTTP together, and each client's share. A body counts from its first octet, by
+// HTTP as announced, until it is on disk or refused, and for more than its octets: it is composed anew, signed and passed on.
 
 import { totalmem } from 'node:os';
 import { getHeapStatistics } from 'node:v8';

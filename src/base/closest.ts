@@ -25,11 +25,7 @@ function distance(from: string, to: string, limit: number): number {
 
 const wordOf = (name: string): string => name.toLowerCase().replaceAll(/[-_.]/g, '');
 
-/**
- * Finds the candidate that a misspelt name most likely stands for: equal but for case, `-`, `_` and `.`, or a few typing
- * errors away (one in four characters, at least one, at most three).
- * @returns undefined where none is near, or the name is over 64 characters long
- */
+/** Finds what a misspelt name most likely stands for: but for case and punctuation equal, or up to three typing errors away. */
 export function closest(name: string, candidates: Iterable<string>): string | undefined {
   if (name.length > 64) return undefined;
   const word = wordOf(name);

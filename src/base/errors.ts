@@ -1,5 +1,4 @@
-// Errors for a person to read: what was wrong, where, and what is wanted. The expected results of a message are values
-// (Violation, Outcome), never errors.
+// Errors for a person to read: what was wrong, where, and what is wanted. Expected results of a message are values, never errors.
 
 /** sysexits.h: bad command line. */
 const EXIT_USAGE = 64;

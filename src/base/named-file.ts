@@ -5,11 +5,7 @@ import { closeSync, constants, fstatSync, openSync, readFileSync, statSync } fro
 /** Octets of the largest file of keys, certificates or a secret that is read. */
 const mostOctets = 4 * 1024 * 1024;
 
-/**
- * Makes a mark of a file as it is now, by its device, inode, size and times. The mark changes when the file is written or replaced.
- * Links are followed.
- * @returns undefined where there is no such file, or it cannot be accessed
- */
+/** Marks a file as it is now, by device, inode, size and times; links are followed. undefined where it cannot be accessed. */
 export function fileMark(file: string): string | undefined {
   const stat = statSync(file, { throwIfNoEntry: false, bigint: true });
   if (!stat) return undefined;

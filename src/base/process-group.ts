@@ -1,5 +1,4 @@
-// What a gateway's parts ask of the other processes of the same server, where several share its work. A gateway that runs in one
-// process has no such group.
+// What a gateway's parts ask of the other processes of the same server, where several share its work.
 
 /** The doors whose connections are counted over all processes, each with limits of its own. */
 export type CountedDoor = 'smtp' | 'bounce' | 'http' | 'admin';
@@ -50,11 +49,7 @@ export interface WindowLimit {
 
 /** Counts what clients do in windows of time, over all processes. */
 export interface SharedWindows {
-  /**
-   * Counts one more of a client, unless it is one too many.
-   * @param name what is limited @param address as it is counted: an IPv4 address or an IPv6 /64
-   * @returns seconds to the end of the client's window; 0 where it was counted @throws Error where the supervisor is gone
-   */
+  /** Counts one more of a client. @param name what is limited @returns seconds to the end of its window where it is too many, or 0 */
   take(name: string, limit: WindowLimit, address: string): Promise<number>;
 }
 

@@ -1,5 +1,4 @@
-// Judges values by JSON Schema as typebox writes it, for the configuration and for requests alike. It neither converts values
-// nor fills in defaults.
+// Judges values by typebox's JSON Schema, of the configuration and of requests alike, without converting or filling in.
 
 import type { TSchema } from 'typebox';
 import type { TLocalizedValidationError } from 'typebox/error';

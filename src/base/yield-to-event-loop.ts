@@ -1,5 +1,4 @@
-// Cuts long work on the main thread into slices, between which everything else gets its turn. Only one slice runs in a turn of
-// the event loop, however much long work waits.
+// Cuts long work on the main thread into slices, of which one runs in a turn of the event loop, however much waits.
 
 import { performance } from 'node:perf_hooks';
 

@@ -1,8 +1,8 @@
-// Asks the spool for due messages, transport by transport, as many as a transport's share has room for. So the many due
-// messages of one next hop never delay those of another.
+// Asks the spool for due messages, a transport at a time for which there is room, so that no next hop delays another.
 
 import { type ClockReading, readClock } from '../base/clock.ts';
 import { tellOnce } from '../base/fault/tell-once.ts';
+import { Part } from '../base/part.ts';
 import { BrokenClaim, type ClaimedMessage } from '../spool/broken-claim.ts';
 import { domainOfTransport, type Hold } from '../spool/hold.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, TransportOf } from '../spool/spool.ts';
@@ -23,7 +23,7 @@ export interface Working {
 }
 
 /** What claiming needs. */
-export interface ClaimerParts extends Pick<DeliveryParts, 'spool' | 'clock' | 'log' | 'changes'> {
+interface ClaimerParts extends Pick<DeliveryParts, 'spool' | 'clock' | 'log' | 'changes'> {
   readonly transports: readonly Working[];
   readonly transportOf: TransportOf;
   /** Nothing is claimed while this is false. */
@@ -45,21 +45,16 @@ function hasMore(working: Working): boolean {
 }
 
 /** Claims for all transports of this process. The rounds follow one another and never overlap. */
-export class Claimer {
-  readonly #parts: ClaimerParts;
+export class Claimer extends Part<ClaimerParts> {
   #timer: NodeJS.Timeout | undefined;
   #ignore: (() => void) | undefined;
   #round: Promise<void> | undefined;
   readonly #teller = tellOnce({
-    fault: (err) => this.#parts.log.error({ err }, 'Cannot ask the spool for due messages'),
-    over: () => this.#parts.log.info('The spool can be asked for due messages again'),
+    fault: (err) => this.parts.log.error({ err }, 'Cannot ask the spool for due messages'),
+    over: () => this.parts.log.info('The spool can be asked for due messages again'),
   });
   /** The next round asks for every transport, and for recipients without one. */
   #askAll = false;
-
-  constructor(parts: ClaimerParts) {
-    this.#parts = parts;
-  }
 
   /** Asks now, and then twice a second, and whenever another process tells of something. */
   start(): void {
@@ -68,7 +63,7 @@ export class Claimer {
       this.poll();
     };
     this.#timer = setInterval(tick, pollInterval);
-    this.#ignore = this.#parts.changes?.on('mail_due', tick);
+    this.#ignore = this.parts.changes?.on('mail_due', tick);
     tick();
   }
 
@@ -81,18 +76,18 @@ export class Claimer {
 
   /** Asks for the transports that may have more due messages and have room for them. */
   poll(): void {
-    if (this.#round || !this.#parts.mayClaim()) return;
+    if (this.#round || !this.parts.mayClaim()) return;
     this.#round = this.#claimAll().finally(() => (this.#round = undefined));
   }
 
   async #claimAll(): Promise<void> {
-    const { transports, mayClaim } = this.#parts;
+    const { transports, mayClaim } = this.parts;
     const isWhole = this.#askAll;
     try {
       let turn = transports.filter(hasMore);
       while ((this.#askAll || turn.length > 0) && mayClaim()) {
         if (this.#askAll) {
-          this.#parts.hold(await this.#parts.spool.holds());
+          this.parts.hold(await this.parts.spool.holds());
           this.#askAll = await this.#giveTransports();
           turn = transports.filter(hasRoom);
         }
@@ -116,7 +111,7 @@ export class Claimer {
 
   /** Claims for those whose turn it is, so many messages for each that all of them get some. */
   async #claim(working: Working): Promise<void> {
-    const { clock, spool } = this.#parts;
+    const { clock, spool } = this.parts;
     const { name: transport, claimLimit } = working.share;
     // Read before the claim, so that our claim ends no later than the spool's.
     const claimedAt = readClock(clock);
@@ -148,30 +143,30 @@ export class Claimer {
     const messages = limit > 0 ? await this.#claimDue({ ...query, limit, expiredOnly }) : [];
     const isOver = 'waitMs' in admission && messages.length < each;
     if (isOver) await this.#postpone({ ...turn, until: now + Math.max(1, Math.ceil(admission.waitMs)) });
-    for (const message of messages) this.#parts.take(working, message, claimedAt);
+    for (const message of messages) this.parts.take(working, message, claimedAt);
     return 'claimed';
   }
 
   async #claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     try {
-      return await this.#parts.spool.claimDue(query);
+      return await this.parts.spool.claimDue(query);
     } catch (thrown) {
-      if (thrown instanceof BrokenClaim) for (const message of thrown.messages) this.#parts.giveBack(message);
+      if (thrown instanceof BrokenClaim) for (const message of thrown.messages) this.parts.giveBack(message);
       throw thrown;
     }
   }
 
   async #postpone(turn: ClaimTurn & { readonly until: number }): Promise<void> {
     try {
-      await this.#parts.spool.postpone([turn]);
+      await this.parts.spool.postpone([turn]);
     } catch (thrown) {
-      this.#parts.log.error({ err: thrown }, 'Cannot put off what waits for a next hop that takes nothing');
+      this.parts.log.error({ err: thrown }, 'Cannot put off what waits for a next hop that takes nothing');
     }
   }
 
   /** Gives transports to recipients of an older database or configuration; true when more of them may be left. */
   async #giveTransports(): Promise<boolean> {
-    const { clock, spool, transports, transportOf } = this.#parts;
+    const { clock, spool, transports, transportOf } = this.parts;
     const names = transports.map(({ share }) => share.name);
     const strays = { now: clock.now(), limit: strayLimit, transports: names, transportOf };
     return (await spool.giveTransports(strays)) === strayLimit;

@@ -16,8 +16,7 @@ import { ConnectionBudget } from './hop/connection-budget.ts';
 import type { HopTrouble } from './hop/hop-health.ts';
 import { type DueRecipient, type Job, newJob, recipientsOf, setContent, type Task } from './job.ts';
 import { type DeliveryMetrics, type DeliveryParts, newTransport } from './new-transport.ts';
-import { Settler, type TaskEnd } from './outcome.ts';
-import { OutcomeWriter } from './outcome-writer.ts';
+import { OutcomeWriter, Settler, type TaskEnd } from './outcome.ts';
 import { GivenBack, RecipientsInFlight } from './recipients-in-flight.ts';
 import { transportNames, transportOf, Ways } from './router.ts';
 import { defaultConnections, type Route } from './settings.ts';
@@ -72,7 +71,7 @@ export class Delivery implements TransportEvents {
       this.#transports.set(route, { transport: this.#newTransport(share, connections), share });
     }
     this.#all = [...this.#transports.values()];
-    this.#ways = new Ways(parts.settings, this.#transports);
+    this.#ways = new Ways({ settings: parts.settings, transports: this.#transports });
     this.#settler = new Settler({ ...parts, inFlight: this.#inFlight, ways: this.#ways, outcomes: this.#outcomes });
     this.#claimer = new Claimer({
       ...parts,
@@ -102,11 +101,7 @@ export class Delivery implements TransportEvents {
     return this.#all.flatMap(({ transport }) => transport.destinations());
   }
 
-  /**
-   * Takes over claims of an earlier process and asks for due messages from now on.
-   * @param options.takesOver false: claims stay with their holder, which is another delivery of this process
-   * @returns the number of queued messages
-   */
+  /** Asks for due messages from now on. @param options.takesOver false: an earlier claim stays @returns how many are queued */
   async start({ takesOver } = { takesOver: true }): Promise<number> {
     const queued = takesOver ? await this.#parts.spool.recover() : 0;
     if (this.#isDraining) return queued;

@@ -1,15 +1,130 @@
 // Turns a next hop's reply into the outcome to record: a deferral gets its next time, or is given up (D42a).
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import { clockStep, readClock } from '../base/clock.ts';
-import type { Outcome } from '../spool/spool.ts';
+import type { Logger } from '../base/log.ts';
+import { Part } from '../base/part.ts';
+import type { OutcomeEvent } from '../spool/events/mail-event.ts';
+import type { Outcome, Spool } from '../spool/spool.ts';
 import { type DeliveryAttempt, outcomeEvent } from '../spool/spool-events.ts';
 import { type DueRecipient, type Job, recipientsOf, type Task } from './job.ts';
 import type { DeliveryParts } from './new-transport.ts';
-import type { OutcomeWriter } from './outcome-writer.ts';
 import type { RecipientsInFlight } from './recipients-in-flight.ts';
 import type { Ways } from './router.ts';
 import type { RetrySettings } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
+
+/** Milliseconds before a failed write is repeated, twice as long each time to a bound: nothing is delivered meanwhile. */
+const [firstRetryMs, mostRetryMs] = [50, 400];
+/** How often the log tells of failed writes, in milliseconds. */
+const tellEveryMs = 1000;
+/** Outcomes that are told of one by one where they could not be written at the end. */
+const mostTold = 100;
+
+/** The events of a writer. */
+export interface OutcomeWriterEvents {
+  /** The spool has stopped taking outcomes, or takes them again. */
+  onHealth(isHealthy: boolean): void;
+  /** These outcomes are on disk. */
+  onWritten(outcomes: readonly OutcomeEvent[]): void;
+}
+
+/** The outcomes that are not in the spool yet. */
+export class OutcomeWriter {
+  /** Outcomes that are not on disk yet. */
+  unwritten = 0;
+  readonly #spool: Pick<Spool, 'record'>;
+  readonly #log: Logger;
+  readonly #events: OutcomeWriterEvents;
+  readonly #underWay = new Set<Promise<void>>();
+  #waiting: OutcomeEvent[] = [];
+  #isScheduled = false;
+  #retryTimer: NodeJS.Timeout | undefined;
+  #retryMs = firstRetryMs;
+  #toldAt = Number.NEGATIVE_INFINITY;
+  /** When `settle` gives up, by `performance.now()`. */
+  #settleUntil = Number.POSITIVE_INFINITY;
+
+  constructor(parts: { readonly spool: Pick<Spool, 'record'>; readonly log: Logger }, events: OutcomeWriterEvents) {
+    this.#spool = parts.spool;
+    this.#log = parts.log;
+    this.#events = events;
+  }
+
+  write(outcome: OutcomeEvent): void {
+    this.#waiting.push(outcome);
+    this.unwritten += 1;
+    if (this.#isScheduled || this.#retryTimer) return;
+    this.#isScheduled = true;
+    setImmediate(() => {
+      this.#isScheduled = false;
+      this.#flush();
+    });
+  }
+
+  /** Resolves when all is written. What is not within `withinMs` milliseconds is tried once more and logged. May be called again. */
+  async settle(withinMs: number): Promise<void> {
+    this.#settleUntil = Math.min(this.#settleUntil, performance.now() + withinMs);
+    for (;;) {
+      const isLast = performance.now() >= this.#settleUntil;
+      this.#flush();
+      await Promise.all(this.#underWay);
+      clearTimeout(this.#retryTimer);
+      if (this.unwritten === 0) return;
+      if (isLast) break;
+      await sleep(Math.max(0, Math.min(mostRetryMs, this.#settleUntil - performance.now())));
+    }
+    this.#tellUnwritten();
+  }
+
+  /** Tells what is lost with this process: it is not known by then who has his mail. */
+  #tellUnwritten(): void {
+    for (const { kind, queueId, recipient } of this.#waiting.slice(0, mostTold))
+      this.#log.error({ id: queueId, recipient, outcome: kind }, 'an outcome could not be recorded before the end');
+    this.#log.error(
+      { outcomes: this.unwritten },
+      'ending with outcomes that are not recorded: their mail is sent again',
+    );
+  }
+
+  #flush(): void {
+    // All that waits is written now, what had failed too: while a retry is under way in vain, nobody would hear that all is well.
+    clearTimeout(this.#retryTimer);
+    this.#retryTimer = undefined;
+    if (this.#waiting.length === 0) return;
+    const outcomes = this.#waiting;
+    this.#waiting = [];
+    const writing = this.#record(outcomes);
+    this.#underWay.add(writing);
+    void writing.then(() => this.#underWay.delete(writing));
+  }
+
+  async #record(outcomes: readonly OutcomeEvent[]): Promise<void> {
+    try {
+      await this.#spool.record(outcomes);
+      this.unwritten -= outcomes.length;
+      this.#events.onWritten(outcomes);
+      this.#retryMs = firstRetryMs;
+      if (!this.#retryTimer) this.#events.onHealth(true);
+    } catch (thrown) {
+      this.#tell(thrown, outcomes.length);
+      this.#waiting = [...outcomes, ...this.#waiting];
+      this.#events.onHealth(false);
+      if (!this.#retryTimer) this.#retryLater();
+    }
+  }
+
+  #tell(err: unknown, outcomes: number): void {
+    if (performance.now() - this.#toldAt < tellEveryMs) return;
+    this.#toldAt = performance.now();
+    this.#log.error({ err, outcomes }, 'Cannot record outcomes; delivery waits');
+  }
+
+  #retryLater(): void {
+    this.#retryTimer = setTimeout(() => this.#flush(), this.#retryMs);
+    this.#retryMs = Math.min(mostRetryMs, 2 * this.#retryMs);
+  }
+}
 
 /** A deferral, of which the next attempt is planned. */
 interface Deferral {
@@ -24,11 +139,7 @@ interface Deferral {
   readonly retryAt?: number | undefined;
 }
 
-/**
- * Plans what follows a deferral: the delay doubles with each attempt up to its maximum, and is varied at random
- * by `jitter`. The last attempt is made when the message expires, not before.
- * @returns when it is tried again; undefined: the message has expired
- */
+/** Plans a retry: delays double to a maximum, varied by `jitter`, and the last is at the expiry. undefined: it has expired. */
 export function planRetry(settings: RetrySettings, deferral: Deferral): number | undefined {
   const { attempts, now, expiresAt, random, retryAt } = deferral;
   if (now >= expiresAt) return undefined;
@@ -84,16 +195,10 @@ interface Ended extends Omit<TaskEnd, 'results'> {
 }
 
 /** Settles the attempts of a delivery. */
-export class Settler {
+export class Settler extends Part<SettlerParts> {
   /** Outcomes since the start. */
   readonly counts = { delivered: 0, deferred: 0, failed: 0 };
-  readonly #parts: SettlerParts;
-  readonly #random: () => number;
-
-  constructor(parts: SettlerParts) {
-    this.#parts = parts;
-    this.#random = parts.random ?? Math.random;
-  }
+  readonly #random = this.parts.random ?? Math.random;
 
   /** Settles a task that has ended. @returns a promise where more recipients have to be looked for; it never rejects */
   settle(task: Task, end: TaskEnd): Promise<void> | undefined {
@@ -118,7 +223,7 @@ export class Settler {
 
   /** Records delivery for recipients of a redirected message that were not due: the copy names them, and no second one may leave. */
   async #settleOthers(job: Job, ended: Ended): Promise<void> {
-    const { spool, inFlight, ways, log } = this.#parts;
+    const { spool, inFlight, ways, log } = this.parts;
     const { id } = job.entry;
     try {
       const item = await spool.show(id);
@@ -133,7 +238,7 @@ export class Settler {
   }
 
   #settleOne(job: Job, { address, attempts: before }: DueRecipient, { result, by, random, retryInMs }: Ended): void {
-    const { clock, settings, outcomes } = this.#parts;
+    const { clock, settings, outcomes } = this.parts;
     const { entry, share, size, takenAt, redirect } = job;
     const at = readClock(clock);
     const now = at.wall;

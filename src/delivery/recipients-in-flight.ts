@@ -5,6 +5,7 @@
 // again until it does: a recipient that stayed claimed would wait for an hour while nobody works on it.
 
 import type { Logger } from '../base/log.ts';
+import { Part } from '../base/part.ts';
 import type { ClaimedMessage } from '../spool/broken-claim.ts';
 import type { Spool } from '../spool/spool.ts';
 
@@ -48,26 +49,21 @@ interface GivenBackParts {
 }
 
 /** What goes back to the spool. */
-export class GivenBack {
-  readonly #parts: GivenBackParts;
+export class GivenBack extends Part<GivenBackParts> {
   readonly #underWay = new Set<Promise<void>>();
   /** By queue id: what may still be claimed. It is in flight, so that a claim on it meanwhile begins nothing. */
   readonly #owed = new Map<string, Set<string>>();
   #retryTimer: NodeJS.Timeout | undefined;
   #isRetrying = false;
 
-  constructor(parts: GivenBackParts) {
-    this.#parts = parts;
-  }
-
   /** Lets recipients go that this process has claimed. */
   release(id: string, addresses: readonly string[]): void {
     // Claims that are asked for from now on come after this release.
-    for (const address of addresses) this.#parts.inFlight.remove(id, address);
-    const releasing = this.#parts.spool.release(id, addresses).catch((error: unknown) => {
-      this.#parts.log.error({ id, err: error }, 'Cannot give a message back to the spool');
+    for (const address of addresses) this.parts.inFlight.remove(id, address);
+    const releasing = this.parts.spool.release(id, addresses).catch((error: unknown) => {
+      this.parts.log.error({ id, err: error }, 'Cannot give a message back to the spool');
       // What is in flight was claimed once more meanwhile: the spool has taken it back, and only did not come to say so.
-      for (const address of addresses) if (!this.#parts.inFlight.has(id, address)) this.#owe(id, address);
+      for (const address of addresses) if (!this.parts.inFlight.has(id, address)) this.#owe(id, address);
     });
     this.#underWay.add(releasing);
     void releasing.then(() => this.#underWay.delete(releasing));
@@ -75,7 +71,7 @@ export class GivenBack {
 
   /** Lets recipients go that this process may have claimed; those in flight once they are no longer. */
   releaseBroken({ id, addresses }: ClaimedMessage): void {
-    for (const address of addresses) if (!this.#parts.inFlight.isClaimedAgain(id, address)) this.#owe(id, address);
+    for (const address of addresses) if (!this.parts.inFlight.isClaimedAgain(id, address)) this.#owe(id, address);
   }
 
   /** Resolves when the spool has taken back everything, or has been asked once more. */
@@ -86,7 +82,7 @@ export class GivenBack {
   }
 
   #owe(id: string, address: string): void {
-    this.#parts.inFlight.add(id, address);
+    this.parts.inFlight.add(id, address);
     const addresses = this.#owed.get(id) ?? new Set();
     this.#owed.set(id, addresses.add(address));
     this.#retryLater();
@@ -116,11 +112,11 @@ export class GivenBack {
 
   async #pay(id: string, owed: ReadonlySet<string>): Promise<void> {
     const addresses = [...owed];
-    await this.#parts.spool.release(id, addresses);
+    await this.parts.spool.release(id, addresses);
     const left = this.#owed.get(id);
     for (const address of addresses) left?.delete(address);
     if (left?.size === 0) this.#owed.delete(id);
-    const claimedAgain = addresses.filter((address) => this.#parts.inFlight.remove(id, address));
+    const claimedAgain = addresses.filter((address) => this.parts.inFlight.remove(id, address));
     if (claimedAgain.length > 0) this.release(id, claimedAgain);
   }
 }

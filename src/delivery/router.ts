@@ -2,6 +2,7 @@
 // safety sends the message elsewhere (D98a), and the transport that the recipient waits for in the spool.
 
 import { createHash } from 'node:crypto';
+import { Part } from '../base/part.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import type { TransportOf } from '../spool/spool.ts';
 import type { Working } from './claimer.ts';
@@ -14,12 +15,7 @@ function matches({ match }: Route, account: string, domain: string): boolean {
   return !match?.recipientDomains || match.recipientDomains.includes(domain);
 }
 
-/**
- * Finds the route of a recipient.
- * @param mail.account name of the account
- * @param mail.recipient mailbox; its domain is an A-label
- * @throws Error when no route matches: the configuration makes sure that the last one matches everything
- */
+/** Finds a recipient's route. @param mail.account its name @param mail.recipient with an A-label @throws Error when none matches */
 export function routeFor(
   routes: readonly Route[],
   mail: { readonly account: string; readonly recipient: string },
@@ -129,20 +125,12 @@ export function transportOf(routing: Routing): TransportOf {
 }
 
 /** The ways that recipients take by one set of settings: their transports, and where a message leaves to another address. */
-export class Ways {
-  readonly #settings: Routing;
-  readonly #transports: ReadonlyMap<Route, Working>;
-
-  constructor(settings: Routing, transports: ReadonlyMap<Route, Working>) {
-    this.#settings = settings;
-    this.#transports = transports;
-  }
-
+export class Ways extends Part<{ readonly settings: Routing; readonly transports: ReadonlyMap<Route, Working> }> {
   /** Sorts recipients of an account's message by the transport that they take. */
   byTransport<R extends DueRecipient>(account: string, recipients: readonly R[]): ReadonlyMap<Working, readonly R[]> {
     const groups = new Map<Working, R[]>();
     for (const recipient of recipients) {
-      const working = this.#transports.get(this.#find(account, recipient.address).route);
+      const working = this.parts.transports.get(this.#find(account, recipient.address).route);
       if (!working) continue;
       const group = groups.get(working);
       if (group) group.push(recipient);
@@ -173,6 +161,6 @@ export class Ways {
   }
 
   #find(account: string, recipient: string): Way {
-    return wayFor(this.#settings, { account, recipient });
+    return wayFor(this.parts.settings, { account, recipient });
   }
 }

@@ -2,6 +2,7 @@
 
 import { Counts } from '../base/counts.ts';
 import { errorMessage } from '../base/errors.ts';
+import { Part } from '../base/part.ts';
 import { RecentMap } from '../base/recent-map.ts';
 import { splitMailbox } from '../mail/address/domain.ts';
 import { type HopLimits, strictest } from './hop/hop-health.ts';
@@ -25,7 +26,7 @@ const probeMs = 1000;
 const crowdedMs = 250;
 
 /** What the transport is made from, with the pools of its next hops. */
-export interface SmtpTransportParts extends HopPoolParts {
+interface SmtpTransportParts extends HopPoolParts {
   readonly route: SmarthostRoute | MxRoute;
   readonly hops: NextHops;
   /** The limits that a recipient domain brings to its next hop; undefined: none of its own. */
@@ -50,11 +51,10 @@ function messageTls({ job: { entry } }: Task): MessageTls | undefined {
 }
 
 /** A route by SMTP at work. */
-export class SmtpTransport implements Transport {
-  readonly route: SmarthostRoute | MxRoute;
+export class SmtpTransport extends Part<SmtpTransportParts> implements Transport {
+  readonly route: SmarthostRoute | MxRoute = this.parts.route;
   /** RFC 5321 §4.5.3.1.8: every server takes 100 recipients. */
   readonly recipientsPerTask = 100;
-  readonly #parts: SmtpTransportParts;
   readonly #pools = new Map<string, HopPool>();
   /** Pools whose next message found no room in memory, in the order in which they get it. */
   readonly #hungry = new Set<HopPool>();
@@ -70,11 +70,6 @@ export class SmtpTransport implements Transport {
   #pruneAt = fewPools;
   #isPaused = false;
   #isStopped = false;
-
-  constructor(parts: SmtpTransportParts) {
-    this.route = parts.route;
-    this.#parts = parts;
-  }
 
   get active(): number {
     return this.#sum(({ active }) => active);
@@ -94,13 +89,13 @@ export class SmtpTransport implements Transport {
     if (waitMs > 0) return { messages: 0, waitMs, isDown };
     if (pool.allowance.isDown) return this.#mayProbe(pool) ? { messages: 1 } : crowded;
     if (domain === undefined) return unlimited;
-    const messages = this.#parts.room() - pool.queue.length - pool.active - sought;
+    const messages = this.parts.room() - pool.queue.length - pool.active - sought;
     return messages > 0 ? { messages } : crowded;
   }
 
   /** While a next hop is being looked for, few messages wait for that; and all who look leave as much room as they take. */
   #admitsFirst(sought: number): HopAdmission {
-    const messages = Math.min(firstMessages - sought, this.#parts.room() - this.#seeking.size);
+    const messages = Math.min(firstMessages - sought, this.parts.room() - this.#seeking.size);
     return messages > 0 ? { messages } : crowded;
   }
 
@@ -108,7 +103,7 @@ export class SmtpTransport implements Transport {
     for (const task of [...this.#seeking]) {
       if (!isUnwanted(task)) continue;
       this.#endSearch(task);
-      this.#parts.events.giveBack(task);
+      this.parts.events.giveBack(task);
     }
     for (const pool of this.#pools.values()) pool.queue.giveBackWhere(isUnwanted);
   }
@@ -154,7 +149,7 @@ export class SmtpTransport implements Transport {
     const unsought = [...this.#seeking];
     this.#seeking.clear();
     this.#sought.clear();
-    for (const task of unsought) this.#parts.events.giveBack(task);
+    for (const task of unsought) this.parts.events.giveBack(task);
     for (const pool of this.#pools.values()) pool.stop();
   }
 
@@ -179,7 +174,7 @@ export class SmtpTransport implements Transport {
     if (!this.#endSearch(task)) return;
     if ('kind' in found) {
       const results = task.recipients.map(() => found);
-      this.#parts.events.finish(task, results, this.route.name);
+      this.parts.events.finish(task, results, this.route.name);
     } else {
       const pool = this.#poolOf(found);
       // What others wait for is the next hop of mail that says nothing of TLS.
@@ -197,16 +192,16 @@ export class SmtpTransport implements Transport {
 
   async #find(domain: string, tls: MessageTls | undefined, account: string): Promise<NextHop | RecipientResult> {
     try {
-      return await this.#parts.hops.find(domain, tls, account);
+      return await this.parts.hops.find(domain, tls, account);
     } catch (thrown) {
-      this.#parts.log.error({ route: this.route.name, domain, err: thrown }, 'Cannot find the next hop');
+      this.parts.log.error({ route: this.route.name, domain, err: thrown }, 'Cannot find the next hop');
       return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text: errorMessage(thrown) } };
     }
   }
 
   /** A next hop that was down is tried with one message, whoever and however many wait for it. */
   #mayProbe(pool: HopPool): boolean {
-    const now = this.#parts.clock.monotonic();
+    const now = this.parts.clock.monotonic();
     const isDone = pool.queue.length + pool.active === 0 && now >= (this.#probedAt.get(pool) ?? now) + probeMs;
     if (this.#probedAt.has(pool) && !isDone) return false;
     this.#probedAt.set(pool, now);
@@ -233,7 +228,7 @@ export class SmtpTransport implements Transport {
     const { key } = pool.hop;
     const isNew = this.#keys.get(domain) !== key;
     this.#keys.set(domain, key);
-    const limits = isNew ? this.#parts.limitsOf(domain) : undefined;
+    const limits = isNew ? this.parts.limitsOf(domain) : undefined;
     if (!limits) return;
     const others = this.#limits.get(pool);
     const counting = others ? strictest(others, limits) : limits;
@@ -266,7 +261,7 @@ export class SmtpTransport implements Transport {
   }
 
   #newPool(hop: NextHop): HopPool {
-    const { host } = this.#parts;
+    const { host } = this.parts;
     const queue = new TaskQueue({
       ...host,
       load: (task) => {
@@ -275,7 +270,7 @@ export class SmtpTransport implements Transport {
         return loading;
       },
     });
-    const pool = new HopPool(hop, queue, this.#parts);
+    const pool = new HopPool(hop, queue, this.parts);
     if (this.#isPaused) queue.pause(true);
     if (this.#isStopped) pool.stop();
     return pool;

@@ -6,11 +6,7 @@ import type { Task } from './job.ts';
 
 /** What a queue needs from the delivery that it belongs to. */
 export interface TaskHost {
-  /**
-   * Takes room for the message's octets and loads them, unless another task of the message has done so.
-   * @returns false at once where there is no room; otherwise a promise of whether they are loaded. If they are not, the task
-   *   has been dealt with
-   */
+  /** Takes room and loads a task's octets, once for a message. @returns false without room; else whether they are loaded */
   load(task: Task): false | Promise<boolean>;
   /** The claim on the task's recipients will not last for an attempt, or the operator keeps them waiting. */
   isStale(task: Task): boolean;

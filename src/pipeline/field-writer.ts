@@ -1,5 +1,4 @@
-// Writes long header fields on a thread of their own: a field of 256 KiB takes 100 to 200 ms, and the work cannot be cut
-// into slices.
+// Writes long header fields on a thread: 256 KiB take 100 to 200 ms, and the work cannot be cut into slices.
 
 import { Worker } from 'node:worker_threads';
 import type { WriteLongField } from './compose/field-text.ts';

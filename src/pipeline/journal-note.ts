@@ -2,9 +2,10 @@
 // each stage took. Nothing is copied or decoded before it is known what is kept.
 
 import type { Clock } from '../base/clock.ts';
+import { Part } from '../base/part.ts';
 import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
 import { readRawText } from '../mail/header/raw-text.ts';
-import { mailerOf } from '../spool/events/mailer-mark.ts';
+import { mailerOf } from '../spool/events/refusal.ts';
 import type { JournalDetails } from '../spool/journal/journal-details.ts';
 import { type ContentKept, journalBounds } from '../spool/journal/journal-row.ts';
 import { type Explanation, lettersOf } from './policy/explain.ts';
@@ -31,24 +32,16 @@ export function noteOfRefused(
   explanation: Explanation,
   { kept, clock }: { readonly kept: ContentKept; readonly clock: Clock },
 ): JournalDetails {
-  const note = new JournalNote(kept, clock);
+  const note = new JournalNote({ kept, clock });
   note.tellVerdicts(() => lettersOf(explanation));
   return note.details(submission);
 }
 
 /** The note of one message. */
-export class JournalNote {
-  readonly #kept: ContentKept;
-  readonly #clock: Clock;
+export class JournalNote extends Part<{ readonly kept: ContentKept; readonly clock: Clock }> {
   readonly #timings: Record<string, number> = {};
-  #since: number;
+  #since: number = this.parts.clock.monotonic();
   #letters: () => string = () => '';
-
-  constructor(kept: ContentKept, clock: Clock) {
-    this.#kept = kept;
-    this.#clock = clock;
-    this.#since = clock.monotonic();
-  }
 
   /** To be called by `check`, as `CheckContext.tellVerdicts`. */
   readonly tellVerdicts = (letters: () => string): void => {
@@ -56,7 +49,7 @@ export class JournalNote {
   };
 
   ended(stage: NotedStage): void {
-    const now = this.#clock.monotonic();
+    const now = this.parts.clock.monotonic();
     this.#timings[stage] = Math.round((now - this.#since) * 100) / 100;
     this.#since = now;
   }
@@ -64,7 +57,7 @@ export class JournalNote {
   /** Gives what was noted. @param subject decoded, where it is known already */
   details(submission: Submission, subject?: string): JournalDetails {
     const { fields, octets, body, transcript } = submission;
-    const { content, maxBodyOctets } = this.#kept;
+    const { content, maxBodyOctets } = this.parts.kept;
     return {
       content,
       maxBodyOctets,

@@ -1,5 +1,4 @@
-// The pipeline: check -> compose -> sign -> spool. Every door hands a Submission in and turns the result into an answer;
-// there is no other way into the spool.
+// The pipeline: check -> compose -> sign -> spool. Every door hands a Submission in; there is no other way into the spool.
 
 import type { KeyObject } from 'node:crypto';
 import type { Account, SendingDomain } from '../accounts/account.ts';
@@ -8,8 +7,8 @@ import { uuidv7 } from '../base/ids.ts';
 import { type MaybePromise, whenKnown } from '../base/load/maybe-promise.ts';
 import { yieldToEventLoop } from '../base/yield-to-event-loop.ts';
 import type { ReportWish } from '../mail/dsn-request.ts';
-import { mailerOf } from '../spool/events/mailer-mark.ts';
-import type { RefusalFacts, Refuse } from '../spool/events/refusal.ts';
+import { citedIds, replaceIds } from '../mail/message-ids.ts';
+import { mailerOf, type RefusalFacts, type Refuse } from '../spool/events/refusal.ts';
 import type { ContentKept } from '../spool/journal/journal-row.ts';
 import type { Origin, SpoolDoors, SpoolEntry, TransportOf } from '../spool/spool.ts';
 import { leaseMilliseconds } from '../spool/spool-limits.ts';
@@ -19,7 +18,7 @@ import { planBody } from './compose/plan-body.ts';
 import { createFieldWriter } from './field-writer.ts';
 import { JournalNote } from './journal-note.ts';
 import { check } from './policy/check.ts';
-import type { Checked, ObservedHeader } from './policy/checked.ts';
+import type { Checked, CheckedField, ObservedHeader } from './policy/checked.ts';
 import { type Explanation, explain } from './policy/explain.ts';
 import { judge } from './policy/judge.ts';
 import { withMappedPath } from './policy/judge-sender.ts';
@@ -29,10 +28,32 @@ import type { Submission } from './policy/submission.ts';
 import { sign } from './sign/sign.ts';
 import type { Signed, SigningKey } from './sign/signed.ts';
 
+/** Finds the ids that messages of an account left with, by the ids that their client gave them. */
+type FindReplacedIds = (account: string, ids: readonly string[]) => Promise<ReadonlyMap<string, string>>;
+
+function citesOthers({ name }: CheckedField): boolean {
+  return name === 'In-Reply-To' || name === 'References';
+}
+
+/** Replaces ids in In-Reply-To and References where the account asks for it; all other ids and fields stay as they are. */
+export async function repairThread(checked: Checked, find: FindReplacedIds | undefined): Promise<Checked> {
+  const { via, submitter } = checked.submission;
+  // Our own reports cite what their reader knows.
+  if (!find || via.kind === 'dsn' || submitter.account.threadRepair !== true) return checked;
+  const ids = citedIds(checked.custom.filter(citesOthers).map(({ text }) => text));
+  if (ids.length === 0) return checked;
+  const replaced = await find(submitter.account.name, ids);
+  if (replaced.size === 0) return checked;
+  const custom = checked.custom.map((field): CheckedField => {
+    if (!citesOthers(field)) return field;
+    const [text, decoded] = [field.text, field.decoded].map((one) => replaceIds(one, replaced));
+    return { ...field, text: text ?? '', decoded: decoded ?? '' };
+  });
+  return { ...checked, custom };
+}
+
 export { isKeyUsed } from '../spool/idempotency-keys.ts';
 export { noteOfRefused } from './journal-note.ts';
-
-import { type FindReplacedIds, repairThread } from './repair-thread.ts';
 
 export type { Explanation } from './policy/explain.ts';
 export { type RejectionCode, rejections, restAnswers, tellingWords, type Violation } from './policy/rejections.ts';
@@ -186,7 +207,7 @@ export function createSubmit(parts: SubmitParts): Submit {
         charged = violation === undefined;
         return violation;
       });
-    const note = parts.journal === undefined ? undefined : new JournalNote(parts.journal, parts.clock);
+    const note = parts.journal === undefined ? undefined : new JournalNote({ kept: parts.journal, clock: parts.clock });
     try {
       const built = await build(submission, { ...parts, charge }, note);
       if (!built.ok) {

@@ -1,6 +1,5 @@
-// Counts the contents of the spool: messages, octets and recipients by state. A message counts as queued while one of its
-// recipients is queued, and as failed once none is and the message is still kept. Each recipient counts by its own state,
-// so that a message that failed for some recipients shows.
+// Counts messages, octets and recipients of the spool by state. A message counts as queued while one of its recipients is queued, and
+// as failed once none is and it is still kept. Each recipient counts by its own state, so that a message that failed for some shows.
 
 /** A recipient's state in the spool. `failed` and `delivered` are final. */
 export type RecipientState = 'queued' | 'delivered' | 'failed';

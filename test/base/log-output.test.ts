@@ -5,7 +5,7 @@ import { closeSync, constants, mkdtempSync, openSync, readFileSync, readSync, rm
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, onTestFinished, test } from 'vitest';
-import { type LogLoss, LogOutput } from '../../src/base/log-output.ts';
+import { type LogLoss, LogOutput } from '../../src/base/log.ts';
 
 function scratch(): string {
   const folder = mkdtempSync(join(tmpdir(), 'postern-log-'));

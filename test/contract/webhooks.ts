@@ -46,8 +46,8 @@ async function setUp(engine: Engine) {
     database,
     store,
     id: made.id,
-    one: new LeaseStore(database, 'one'),
-    two: new LeaseStore(database, 'two'),
+    one: new LeaseStore({ database, holder: 'one' }),
+    two: new LeaseStore({ database, holder: 'two' }),
   };
 }
 

@@ -2,7 +2,7 @@
 
 import { expect, onTestFinished, test, vi } from 'vitest';
 import { silentLog } from '../../src/base/log.ts';
-import { OutcomeWriter } from '../../src/delivery/outcome-writer.ts';
+import { OutcomeWriter } from '../../src/delivery/outcome.ts';
 import type { OutcomeEvent } from '../../src/spool/events/mail-event.ts';
 
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the writer hands outcomes on as they are

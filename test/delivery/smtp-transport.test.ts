@@ -9,12 +9,14 @@ import type { MxRoute, SmarthostRoute } from '../../src/delivery/settings.ts';
 import { smarthostHops } from '../../src/delivery/smarthost.ts';
 import type { NextHop, RecipientResult } from '../../src/delivery/smtp/smtp-client.ts';
 import { defaultTimeouts } from '../../src/delivery/smtp/smtp-transaction.ts';
-import { SmtpTransport, type SmtpTransportParts } from '../../src/delivery/smtp-transport.ts';
+import { SmtpTransport } from '../../src/delivery/smtp-transport.ts';
 import type { NextHops } from '../../src/delivery/transport.ts';
 import { TransportShare } from '../../src/delivery/transport-share.ts';
 import { FaultSink } from '../support/fault-sink.ts';
 import { logLines } from '../support/log-lines.ts';
 import { spoolEntry } from '../support/spool-entry.ts';
+
+type SmtpTransportParts = ConstructorParameters<typeof SmtpTransport>[0];
 
 const waiting = { timeout: 15_000, interval: 10 };
 const route: SmarthostRoute = {

@@ -1,7 +1,7 @@
 // Whose threads are repaired (D23): those of accounts that ask for it, by the ids of the account itself.
 
 import { expect, test } from 'vitest';
-import { repairThread } from '../../src/pipeline/repair-thread.ts';
+import { repairThread } from '../../src/pipeline/submit.ts';
 import { checkedOf, submissionOf } from '../support/checked.ts';
 import { clockOf } from '../support/manual-clock.ts';
 import { MemorySpool } from '../support/memory-spool/memory-spool.ts';

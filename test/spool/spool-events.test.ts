@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { eventJson } from '../../src/spool/events/event-json.ts';
+import { eventJson } from '../../src/spool/events/message-history.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 test.each([

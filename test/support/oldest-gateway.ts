@@ -4,7 +4,7 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import pg from 'pg';
-import type { AskServer } from '../../src/base/database/postgres-partitions.ts';
+import type { AskServer } from '../../src/base/database/postgres-migrations.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
 import { ensurePartitions } from '../../src/spool/postgres/events/event-partitions.ts';
 import { unpackDump } from './old-data.ts';

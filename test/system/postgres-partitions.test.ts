@@ -5,7 +5,7 @@ import { afterAll, beforeAll, describe, expect, onTestFinished, test } from 'vit
 import { type Clock, systemClock } from '../../src/base/clock.ts';
 import type { Migrations } from '../../src/base/database/database.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
-import { partitionsOf } from '../../src/base/database/postgres-partitions.ts';
+import { partitionsOf } from '../../src/base/database/postgres-migrations.ts';
 import { uuidv7 } from '../../src/base/ids.ts';
 import { defaultEventLimits } from '../../src/spool/events/event-store.ts';
 import type { Journal, JournalLimits } from '../../src/spool/journal/journal.ts';

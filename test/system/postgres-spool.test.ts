@@ -238,7 +238,7 @@ describe('what a server may meet', () => {
 
   test('a transaction that was asked about and not kept is never kept afterwards', async () => {
     await open();
-    const session = new PostgresSession(url, 2);
+    const session = new PostgresSession({ url, connections: 2 });
     onTestFinished(() => session.close());
     const register = new ProcessRegister({ session, monotonic: () => performance.now(), patienceMs: 60_000 });
     const write = async (key: BatchKey): Promise<void> => {
@@ -256,7 +256,7 @@ describe('what a server may meet', () => {
 
   test('a transaction that the server undid because this process stood still says nothing of the server', async () => {
     await open();
-    const session = new PostgresSession(url, 2);
+    const session = new PostgresSession({ url, connections: 2 });
     onTestFinished(() => session.close());
     const late = session.transaction(async (send) => {
       await send("SELECT set_config('idle_in_transaction_session_timeout', '50', true)");
@@ -285,7 +285,7 @@ describe('what a server may meet', () => {
     await open();
     const client = await beside();
     await client.query('DELETE FROM spool_processes');
-    const session = new PostgresSession(url, 2);
+    const session = new PostgresSession({ url, connections: 2 });
     onTestFinished(() => session.close());
     const time = { now: 0 };
     const entered = async (patienceMs: number) => {

@@ -139,7 +139,7 @@ test('what a gateway that is stuck has locked is free again before the others gi
   const message = spoolEntry({ id: uuidv7(now), acceptedAt: now, expiresAt: now + 3_600_000 });
   await spool.add(message, now + 60_000);
   // To the server a process that was stopped between two statements is a connection that says nothing more.
-  const stuck = new PostgresSession(url, 1);
+  const stuck = new PostgresSession({ url, connections: 1 });
   let isHeld: (rows: unknown) => void = () => undefined;
   const held = new Promise((resolve) => (isHeld = resolve));
   let goOn: () => void = () => undefined;

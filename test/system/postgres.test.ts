@@ -230,7 +230,10 @@ test('a webhook has one lease, whatever the clocks of two hosts show and wheneve
   };
   const made = await (await openWebhookStore(here, systemClock)).create(webhook, 7);
   const id = made?.id ?? '';
-  const [one, two] = [new LeaseStore(here, 'one'), new LeaseStore(there, 'two')];
+  const [one, two] = [
+    new LeaseStore({ database: here, holder: 'one' }),
+    new LeaseStore({ database: there, holder: 'two' }),
+  ];
   const now = Date.now();
   const hours = 2 * 3_600_000;
   for (const [first, second] of [

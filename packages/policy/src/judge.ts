@@ -5,8 +5,7 @@ import type { Account, Credential, SendingDomain, Submitter } from '../../../src
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { mergeFaults } from '../../../src/doors/rest/merge-faults.ts';
 import type { ReadContext, ReadRequest } from '../../../src/doors/rest/read-request.ts';
-import { readSend } from '../../../src/doors/rest/read-send.ts';
-import { readSendRaw } from '../../../src/doors/rest/read-send-raw.ts';
+import { readSend, readSendRaw } from '../../../src/doors/rest/take-request.ts';
 import { asciiDomain } from '../../../src/mail/address/domain.ts';
 import { readMessage } from '../../../src/mail/header/header-reader.ts';
 import { compose } from '../../../src/pipeline/compose/compose.ts';

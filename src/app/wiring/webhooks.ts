@@ -85,7 +85,7 @@ export async function openWebhooks(
   const count = { delivered: 0, failed: 0, given_up: 0 };
   const refuse = (address: string, port: number): string | undefined => guard()(address, port);
   const sender = new WebhookSender({
-    leases: new LeaseStore(database, randomUUID()),
+    leases: new LeaseStore({ database, holder: randomUUID() }),
     changes: database.changes,
     events,
     poster: new Poster({ refuse, timeoutMs: requestMs }),

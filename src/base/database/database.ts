@@ -73,10 +73,7 @@ export interface Change {
 /** A connection to the database of the gateway. Nothing in it blocks the calling thread. */
 export interface Database extends Queryable {
   readonly changes: Changes;
-  /**
-   * Why the database cannot be used, whatever is asked of it; undefined while it can. Whoever hears a request fail for that finds
-   * it here already; it ends once a look that began after the last such failure has found the database well.
-   */
+  /** Why the database cannot be used; undefined while it can. It is here before a request fails, until a later look finds it well. */
   readonly unavailable: Unavailable | undefined;
   /** Milliseconds by which this host's wall clock is ahead of the database's, by which processes compare; a minute old at most. */
   aheadMs(): Promise<number>;

@@ -5,6 +5,7 @@
 
 import type pg from 'pg';
 import { randomHex } from '../ids.ts';
+import { Part } from '../part.ts';
 import type { ServerConnections } from '../postgres/server-connections.ts';
 import type { ServerUrl } from '../postgres/server-hosts.ts';
 import type { Changes } from './database.ts';
@@ -46,20 +47,15 @@ function callingOf(listener: () => void) {
 type Calling = ReturnType<typeof callingOf>;
 
 /** The changes in one database. The connection is opened when somebody wants to know of them. */
-export class PostgresChanges implements Changes {
-  readonly #url: ServerUrl;
-  readonly #opened: ServerConnections;
+export class PostgresChanges
+  extends Part<{ readonly url: ServerUrl; readonly opened: ServerConnections }>
+  implements Changes
+{
   readonly #listeners = new Map<string, Set<Calling>>();
   #client: pg.Client | undefined;
   #timer: NodeJS.Timeout | undefined;
   #connecting: Promise<void> | undefined;
   #isClosed = false;
-
-  /** @param opened the connections of the owner */
-  constructor(url: ServerUrl, opened: ServerConnections) {
-    this.#url = url;
-    this.#opened = opened;
-  }
 
   on(subject: string, listener: () => void): () => void {
     const calling = callingOf(listener);
@@ -102,7 +98,7 @@ export class PostgresChanges implements Changes {
   }
 
   async #open(): Promise<pg.Client> {
-    const client = singleClient({ url: this.#url, opened: this.#opened });
+    const client = singleClient({ url: this.parts.url, opened: this.parts.opened });
     client.on('error', () => this.#lost(client));
     client.on('notification', ({ payload = '' }) => {
       const [subject = '', from] = payload.split(' ');

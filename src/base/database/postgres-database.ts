@@ -40,7 +40,7 @@ class PostgresDatabase implements Database {
   constructor({ url, connections, transactionMs = 10_000, now = Date.now, log }: OpenPostgresOptions) {
     this.#now = now;
     this.#transactionMs = transactionMs;
-    this.changes = new PostgresChanges(url, this.#opened);
+    this.changes = new PostgresChanges({ url, opened: this.#opened });
     this.#pool = openPool({ url, connections, transactionMs, opened: this.#opened });
     this.#watch = new FaultWatch({
       look: (signal) => lookAtServer(this.#pool, { url }, signal),

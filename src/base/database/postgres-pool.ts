@@ -12,10 +12,7 @@ import { hasNoCode, told } from './postgres-errors.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
 const statementMs = 5000;
-/**
- * How long a transaction may wait for its next statement, in milliseconds; then the server undoes it. A process that was stopped
- * in the middle of one holds its locks for so long. Those who wait for them wait longer (`statementMs`), and go on.
- */
+/** Milliseconds that a transaction may wait for its next statement; others wait longer for its locks (`statementMs`), and go on. */
 const stuckMs = 3000;
 /** How long to wait for the answer to a statement, in milliseconds; then the server has gone without a word. */
 const answerMs = 15_000;

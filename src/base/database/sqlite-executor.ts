@@ -47,10 +47,7 @@ class SqliteConnection {
 const readPatienceMs = 1000;
 /** Milliseconds between two tries for a lock that another program holds. SQLite's own wait would block reads, too. */
 const lockPauseMs = 2;
-/**
- * For how many milliseconds changes follow one another at once, and for how many nothing is changed then: questions are answered, and
- * another process, which tries for the lock every `lockPauseMs`, finds it free. Between two changes that follow at once it hardly would.
- */
+/** For how many milliseconds changes follow one another, and how long then none does: questions and other processes come through. */
 const sliceMs = 50;
 const restMs = 2 * lockPauseMs;
 /** Milliseconds between two checks whether a request has waited too long behind a transaction of our own. */

@@ -140,11 +140,7 @@ export function requireDatabase(file: string): void {
     throw new Error(`There is no database "${file}"; has a server run with this configuration?`);
 }
 
-/**
- * Applies the migrations that this database has not had yet, all in one transaction. Safe beside other processes; where
- * there is nothing to do, it takes no lock.
- * @throws Error where the tables are newer than this program, or what SQLite throws
- */
+/** Applies the migrations that are missing, in one transaction. @throws Error where the tables are newer, or what SQLite throws */
 export function migrateSqlite(database: DatabaseSync, { owner, steps }: Migrations): void {
   if (versionOf(database, owner) === steps.length) return;
   inTransaction(database, () => {

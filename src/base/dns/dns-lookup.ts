@@ -5,6 +5,7 @@ import { getServers } from 'node:dns';
 import type { MonotonicClock } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
 import { FairSlots } from '../fair-slots.ts';
+import { Part } from '../part.ts';
 import type { DnsServerAddress, DnsType } from './dns-exchange.ts';
 import { type DnsRecordOf, isHostName, longestChain, normalName, octetsOf, readAnswer } from './dns-records.ts';
 
@@ -144,8 +145,7 @@ export function createDnsLookup(parts: DnsLookupParts): DnsLookup {
   return new CachedLookup(parts);
 }
 
-class CachedLookup implements DnsLookup {
-  readonly #parts: DnsLookupParts;
+class CachedLookup extends Part<DnsLookupParts> implements DnsLookup {
   readonly #tables: { readonly [T in DnsType]: Table<T> } = {
     A: newTable(),
     AAAA: newTable(),
@@ -154,10 +154,6 @@ class CachedLookup implements DnsLookup {
     TXT: newTable(),
   };
   readonly #places = new FairSlots(mostAtOnce);
-
-  constructor(parts: DnsLookupParts) {
-    this.#parts = parts;
-  }
 
   askedBy(asker: string): DnsLookup {
     return { find: (name, type) => this.#find(name, type, asker), askedBy: (other) => this.askedBy(other) };
@@ -188,7 +184,7 @@ class CachedLookup implements DnsLookup {
   /** What is known of a name still, or is being asked. */
   #known<T extends DnsType>({ kept }: Table<T>, asked: string): Promise<DnsFinding<T>> | undefined {
     const known = kept.get(asked);
-    return known && this.#parts.clock.monotonic() < known.until ? known.finding : undefined;
+    return known && this.parts.clock.monotonic() < known.until ? known.finding : undefined;
   }
 
   async #inOrder<T extends DnsType>(
@@ -211,7 +207,7 @@ class CachedLookup implements DnsLookup {
     // A name that can never be found out is asked for less and less often (RFC 2308 §7: not longer than five minutes).
     const wait = hasFailed ? Math.min(keptSeconds.failure * 2 ** failures, keptSeconds.failures) : seconds;
     kept.failures = hasFailed ? failures + 1 : 0;
-    kept.until = this.#parts.clock.monotonic() + wait * 1000;
+    kept.until = this.parts.clock.monotonic() + wait * 1000;
     return finding;
   }
 
@@ -222,7 +218,7 @@ class CachedLookup implements DnsLookup {
       seconds: keptSeconds.failure,
     });
     let name = asked;
-    let isSecure = this.#parts.validates === true;
+    let isSecure = this.parts.validates === true;
     let ttl: number = keptSeconds.most;
     for (let steps = 0; steps < longestChain; steps += 1) {
       const answer = await this.#askServers(name, type);
@@ -248,7 +244,7 @@ class CachedLookup implements DnsLookup {
   /** @returns the first answer, or why there is none */
   async #askServers(name: string, type: DnsType) {
     const { askServer } = await import('./dns-exchange.ts');
-    const { servers = getServers(), tryMs = 3000 } = this.#parts;
+    const { servers = getServers(), tryMs = 3000 } = this.parts;
     let why = 'no name server is configured';
     const all = servers.slice(0, mostServers).map(serverOf);
     for (const server of [...all, ...all]) {

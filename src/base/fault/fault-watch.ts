@@ -24,11 +24,7 @@ export class StoreFault {
     this.#current = error;
   }
 
-  /**
-   * To be called when a look at the store begins.
-   * @returns a function to be called once the look has found the store well. It ends the fault and gives true; where something has
-   * failed since the look began, it ends nothing and gives false.
-   */
+  /** Begins a look. @returns called once it finds the store well: ends the fault, or gives false where something has failed since */
   beginLook(): () => boolean {
     const before = this.#failures;
     return () => {

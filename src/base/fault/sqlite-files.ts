@@ -1,6 +1,5 @@
-// Tells whether the files of an open SQLite database are still those that were opened. A process that has a file open goes on writing
-// to it although its path has gone, and what it commits there is lost with it. Where another program opens the database meanwhile, it
-// makes these files anew, and the two no longer see each other's locks (https://www.sqlite.org/howtocorrupt.html, 4.4).
+// Tells whether the files of an open SQLite database are still those that were opened: what is committed to a file whose path has gone is
+// lost with its process, and who opens it anew sees none of its locks (https://www.sqlite.org/howtocorrupt.html, 4.4).
 
 import { type BigIntStats, statSync } from 'node:fs';
 

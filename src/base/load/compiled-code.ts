@@ -47,10 +47,7 @@ const looks = 4;
 /** A thread rests if it has worked less than this part of the time since the last look. */
 const restsBelow = 0.05;
 
-/**
- * Gives back what the start has left on this thread's heap, if the thread rests within a second: three
- * threads together hold 19 MiB of it, which V8 would keep until they have allocated several times as much. It takes some 30 ms.
- */
+/** Collects what the start has left, once at rest: V8 would keep it, in three threads together 19 MiB. It takes some 30 ms. */
 function collectOnceAtRest(): void {
   let seen = performance.eventLoopUtilization();
   let left = looks;

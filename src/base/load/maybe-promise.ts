@@ -3,11 +3,7 @@
 /** A value, or the promise of one. */
 export type MaybePromise<Value> = Value | Promise<Value>;
 
-/**
- * Continues with a value once it is known. A value that is known already is passed on at once, so that it costs no turn of
- * the microtask queue; a promise when it is fulfilled.
- * @returns the result of `proceed`, as a promise where the value was one
- */
+/** Continues with a value once it is known: at once where it is, without a turn of the microtask queue, else with a promise. */
 export function whenKnown<Value, Result>(
   value: MaybePromise<Value>,
   proceed: (value: Value) => MaybePromise<Result>,

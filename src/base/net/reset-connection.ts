@@ -13,10 +13,7 @@ export interface Connection {
   readonly carrier?: Duplex;
 }
 
-/**
- * Whether the system was asked to close the sending half and has not answered yet. It refuses a reset then (EINVAL), and
- * the socket would be neither reset nor closed. Everything written has been passed to the system by then.
- */
+/** Whether the sending half is being closed: the system then refuses a reset (EINVAL), and has taken all that was written. */
 function isShuttingDown({ writableEnded, writableFinished, writableLength }: Socket): boolean {
   return writableEnded && writableLength === 0 && !writableFinished;
 }

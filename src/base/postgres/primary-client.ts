@@ -11,10 +11,7 @@ import { requireUsable, unusableServer } from './server-settings.ts';
 /** How long one server may take to answer when the primary is looked for, in milliseconds. */
 const lookMs = 3000;
 
-/**
- * Why all servers alike take nobody by these settings: they refuse user, password or database (SQLSTATE 28, 3D), or TLS fails, whose
- * codes are words with underscores. undefined where that holds for some of them alone.
- */
+/** Why all servers alike take nobody by these settings (SQLSTATE 28, 3D, or codes of TLS); undefined where only some do. */
 function allRefuse([first, ...others]: readonly (string | undefined)[]): string | undefined {
   return first !== undefined && /^(?:28|3D)|_/.test(first) && others.every((code) => code === first)
     ? first

@@ -1,5 +1,4 @@
-// The connections of one owner, so that all of them can be broken off: a server that hangs answers neither a request nor the
-// end of a connection.
+// The connections of one owner, so that all can be broken off: a server that hangs does not even answer their end.
 
 import type { Socket } from 'node:net';
 import type pg from 'pg';

@@ -33,10 +33,7 @@ export function passwordIn(url: string): string | undefined {
   return password === undefined ? undefined : decodeURIComponent(password);
 }
 
-/**
- * Finds the servers of a URL. `host` and `port` in the query may be lists, too. A URL of another form is given back as it is.
- * @returns the same URL with the first server alone, and all servers in the order of the URL, at least one
- */
+/** Finds the servers of a URL, also in its query. @returns the URL with the first one alone, and all in their order */
 export function serverHosts(url: string): { readonly url: string; readonly hosts: readonly ServerHost[] } {
   const { begin, server = '', path = '', query = '' } = form.exec(url)?.groups ?? {};
   if (begin === undefined) return { url, hosts: [{}] };
@@ -62,11 +59,7 @@ export function hostName({ host = 'the default server', port }: ServerHost): str
 const namedForm =
   /^postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^@/?#]*))?@)?(?<server>[^/?#@]*)\/(?<name>[^/?#]+)(?:\?(?<query>[^#]*))?$/;
 
-/**
- * Reads what the configuration looks at in a URL: `shown` is host, port and name, for people, without user and password; a host is ''
- * where a socket is meant, which `host` names.
- * @returns undefined where it is none of PostgreSQL with the name of a database
- */
+/** Reads a URL: `shown` for people, without user and password; a host is '' for a socket. undefined where it is none of a database. */
 export function parsePostgresUrl(url: string) {
   const { user, password, server = '', name = '', query } = namedForm.exec(url)?.groups ?? {};
   if (name === '') return undefined;

@@ -6,6 +6,7 @@ import { placeholders } from '../../base/database/database.ts';
 import { orNull, rowReader } from '../../base/database/row-reader.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import type { MaybePromise } from '../../base/load/maybe-promise.ts';
+import { Part } from '../../base/part.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 
@@ -135,30 +136,23 @@ function valuesOf({ account, address, reason, note, expiresAt }: NewSuppression,
 }
 
 /** Remembers for a short time which accounts have no entries. */
-class EmptyAccounts {
-  readonly #database: Database;
-  readonly #clock: Clock;
+class EmptyAccounts extends Part<{ readonly database: Database; readonly clock: Clock }> {
   /** When the database said that the account has no entries. */
   readonly #since = new Map<string, number>();
   /** How many entries this process has added: an answer that was asked for before one of them may be outdated. */
   #added = 0;
 
-  constructor(database: Database, clock: Clock) {
-    this.#database = database;
-    this.#clock = clock;
-  }
-
   /** The account is known to have no entries. */
   has(account: string): boolean {
     const since = this.#since.get(account);
-    return since !== undefined && this.#clock.monotonic() - since < emptyForMs;
+    return since !== undefined && this.parts.clock.monotonic() - since < emptyForMs;
   }
 
   /** Asks the database whether the account has no entries. */
   async ask(account: string): Promise<boolean> {
-    const now = this.#clock.monotonic();
+    const now = this.parts.clock.monotonic();
     const added = this.#added;
-    const rows = await this.#database.query(sql.any, [account]);
+    const rows = await this.parts.database.query(sql.any, [account]);
     if (rows.length > 0) this.#since.delete(account);
     else if (added === this.#added) this.#since.set(account, now);
     return rows.length === 0;
@@ -204,7 +198,7 @@ async function search(
 export async function openSuppressionStore(database: Database, clock: Clock, most = suppressionsPerAccount) {
   await database.migrate(suppressionMigrations);
   await database.run(sql.pruneAll, [clock.now()]);
-  const empty = new EmptyAccounts(database, clock);
+  const empty = new EmptyAccounts({ database, clock });
   /** How many entries accounts may add before they are counted again, and from when on they may be. */
   const room = new Map<string, { left: number; readonly countedFrom: number }>();
 
@@ -219,11 +213,7 @@ export async function openSuppressionStore(database: Database, clock: Clock, mos
   }
 
   return {
-    /**
-     * Tells whether an account's list has a recipient now. For an account without entries this mostly does not read the
-     * database, and gives no promise, which would cost each recipient a turn; changes by another process take effect within a
-     * second (D94).
-     */
+    /** Whether an account's list has a recipient, mostly without a promise; others' changes count within a second (D94). */
     isSuppressed: (account: string, recipient: string): MaybePromise<boolean> =>
       !empty.has(account) && ask(account, recipient),
     /** Whether an account may put one more address on its list, which takes a place; more or less, where several processes add at once. */

@@ -1,6 +1,5 @@
-// Takes a report about a message whose token has been found to be ours: compares it with the message, classifies what it
-// says, and writes the events. A report is believed about recipients of its message alone, so whoever forges one can say no
-// more than a recipient of that message could (D26, D51).
+// Takes a report whose token is ours: compares it with the message, classifies it, and writes the events. It is believed about recipients
+// of its message alone, so that a forger can say no more than a recipient of that message could (D26, D51).
 
 import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';

@@ -1,6 +1,5 @@
-// Bounds the connections to all next hops together, so that mail for very many destinations cannot use up the descriptors of
-// the process. Idle connections make room for those that have work. Each connection counts for the account whose mail it was
-// opened for: next hops that take connections and say nothing use up the share of who sends to them, and not all there is.
+// Bounds the connections to all next hops together, so that many destinations cannot use up the descriptors; idle ones make room. Each
+// counts for the account that it was opened for: hops that say nothing use up the share of who sends to them.
 
 import { Counts } from '../../base/counts.ts';
 
@@ -40,10 +39,7 @@ export class ConnectionBudget {
     this.#most = most;
   }
 
-  /**
-   * Takes room for a connection. Where there is none, an idle one is closed, and the holder is woken when there may be room.
-   * @param accounts those with work for the connection; it counts for the first of them that may have one
-   */
+  /** Takes room, or closes an idle connection and wakes the holder later. @param accounts of its work; the first that may have it counts */
   tryTake(holder: ConnectionHolder, accounts: readonly string[]): HopRoom | undefined {
     const account = accounts.find((one) => this.#mayHave(one, this.#most - this.taken));
     this.#stopWaiting(holder);

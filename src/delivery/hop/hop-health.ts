@@ -1,5 +1,4 @@
-// What a next hop says and what happens at it: which replies ask for less, the limits that it has, and the events that decide how
-// much it is given (hop-allowance.ts).
+// Which replies of a next hop ask for less, the limits that it has, and the events that decide how much it is given.
 
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 

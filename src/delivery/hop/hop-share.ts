@@ -1,5 +1,4 @@
-// What one process may give a next hop, where several processes deliver the mail of one spool: the limits of a next hop are for
-// all of them together, so each has a share.
+// What one process may give a next hop, where several deliver the mail of one spool under the same limits.
 
 /** What the share of one process is made for. */
 export interface ShareUser {

@@ -1,6 +1,5 @@
-// Shares of next hops that processes lease from each other in their database, so that the limits of a next hop hold for all of
-// them together. What a process that has ended without a word had comes back to the others after some seconds. A process is
-// judged by whether its row changes while it is looked at, and by no clock of another host.
+// Shares of next hops that processes lease from each other in their database, so that limits hold for all together. A process that ended is
+// known by its row, which stays unchanged while it is looked at, and by no clock; its shares come back some seconds later.
 
 import { createHash } from 'node:crypto';
 import type { MonotonicClock } from '../../base/clock.ts';
@@ -8,6 +7,7 @@ import { type Database, type Migrations, placeholders, type Queryable } from '..
 import { errorMessage } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import { type Granted, type HopShare, type HopShares, type ShareUser, shareOf } from './hop-share.ts';
 
 /** The tables. beats: grows while the process lives. A hop is named by a digest. */
@@ -49,58 +49,52 @@ const sql = {
 /** What each process has of each of some next hops. */
 type GrantedShares = ReadonlyMap<string, ReadonlyMap<string, number>>;
 
-/** The shares of one process. Every promise rejects where the database fails. */
-export class ShareStore {
-  readonly #database: Database;
-  readonly #holder: string;
-
-  /** @param holder names this process; no other has the name, not even one that runs later */
-  constructor(database: Database, holder: string) {
-    this.#database = database;
-    this.#holder = holder;
-  }
-
+/** The shares of one process, whose name `holder` no other has, not even a later one. Every promise rejects where the database fails. */
+export class ShareStore extends Part<{ readonly database: Database; readonly holder: string }> {
   /** Enters this process, or says that it lives. @returns false where the others had taken it for dead and have its shares */
   async beat(): Promise<boolean> {
-    if ((await this.#database.run(sql.beat, [this.#holder])) === 1) return true;
-    await this.#database.run(sql.enter, [this.#holder]);
+    if ((await this.parts.database.run(sql.beat, [this.parts.holder])) === 1) return true;
+    await this.parts.database.run(sql.enter, [this.parts.holder]);
     return false;
   }
 
   async holders(): Promise<ReadonlyMap<string, number>> {
-    const rows = await this.#database.query(sql.holders);
+    const rows = await this.parts.database.query(sql.holders);
     return new Map(rows.map((row) => [String(row['holder']), Number(row['beats'])]));
   }
 
   /** Takes the shares of a process that has not said since that it lives. */
   async forget(holder: string, beats: number): Promise<void> {
-    await this.#database.run(sql.forget, [holder, beats]);
+    await this.parts.database.run(sql.forget, [holder, beats]);
   }
 
   /** Ends this process: the others have its shares. */
   async leave(): Promise<void> {
-    await this.#database.run(sql.leave, [this.#holder]);
+    await this.parts.database.run(sql.leave, [this.parts.holder]);
   }
 
   /** Gives back the shares of next hops, at most `hopsAtOnce`. */
   async drop(hops: readonly string[]): Promise<void> {
     const list = hops.map((_, index) => `$${index + 2}`).join(', ');
-    await this.#database.run(`DELETE FROM hop_shares WHERE holder = $1 AND hop IN (${list})`, [this.#holder, ...hops]);
+    await this.parts.database.run(`DELETE FROM hop_shares WHERE holder = $1 AND hop IN (${list})`, [
+      this.parts.holder,
+      ...hops,
+    ]);
   }
 
   /** Writes the shares of `hopsAtOnce` next hops that change; where none does it only reads. @throws Error where it is taken for dead */
   async renew(wanted: readonly WantedShare[]): Promise<ReadonlyMap<string, Granted>> {
-    const first = this.#shares(wanted, await this.#read(this.#database, wanted));
+    const first = this.#shares(wanted, await this.#read(this.parts.database, wanted));
     if (first.changed.length === 0) return first.shares;
     const changed = new Set(first.changed.map(({ hop }) => hop));
     const again = wanted.filter(({ hop }) => changed.has(hop));
-    const written = await this.#database.transaction(async (transaction) => {
+    const written = await this.parts.database.transaction(async (transaction) => {
       const last = this.#shares(again, await this.#read(transaction, again));
       if (last.changed.length > 0) {
         await transaction.run(
           `INSERT INTO hop_shares (hop, holder, granted) VALUES ${placeholders(last.changed.length, 3)}
              ON CONFLICT (hop, holder) DO UPDATE SET granted = excluded.granted`,
-          last.changed.flatMap(({ hop, granted }) => [hop, this.#holder, granted]),
+          last.changed.flatMap(({ hop, granted }) => [hop, this.parts.holder, granted]),
         );
       }
       return last.shares;
@@ -127,9 +121,9 @@ export class ShareStore {
     const changed: { readonly hop: string; readonly granted: number }[] = [];
     for (const { hop, most, open } of wanted) {
       const others = new Map(granted.get(hop));
-      const before = others.get(this.#holder);
-      others.delete(this.#holder);
-      const share = shareOf({ name: this.#holder, granted: before ?? 0, open, most }, others);
+      const before = others.get(this.parts.holder);
+      others.delete(this.parts.holder);
+      const share = shareOf({ name: this.parts.holder, granted: before ?? 0, open, most }, others);
       shares.set(hop, share);
       if (share.granted !== before) changed.push({ hop, granted: share.granted });
     }
@@ -166,12 +160,11 @@ interface Lease {
 /** Opens the shares of this process. */
 export async function openShares(database: Database, parts: Omit<LeasedSharesParts, 'store'>): Promise<LeasedShares> {
   await database.migrate(shareMigrations);
-  return new LeasedShares({ ...parts, store: new ShareStore(database, randomHex(16)) });
+  return new LeasedShares({ ...parts, store: new ShareStore({ database, holder: randomHex(16) }) });
 }
 
-class LeasedShares implements HopShares {
-  readonly #parts: LeasedSharesParts;
-  readonly #lookMs: number;
+class LeasedShares extends Part<LeasedSharesParts> implements HopShares {
+  readonly #lookMs = this.parts.lookMs ?? defaultLookMs;
   readonly #leases = new Map<string, Lease>();
   /** Each process's beats, and since when they have not grown, by our own clock. */
   #seen = new Map<string, { readonly beats: number; readonly since: number }>();
@@ -182,11 +175,6 @@ class LeasedShares implements HopShares {
   #round: Promise<void> | undefined;
   #isAsked = false;
   #isStopped = false;
-
-  constructor(parts: LeasedSharesParts) {
-    this.#parts = parts;
-    this.#lookMs = parts.lookMs ?? defaultLookMs;
-  }
 
   share(hop: string, user: ShareUser): HopShare {
     const key = createHash('sha256').update(hop).digest('hex').slice(0, 32);
@@ -216,7 +204,7 @@ class LeasedShares implements HopShares {
     clearInterval(this.#timer);
     await this.#round;
     // Where the database is away, the others find out by themselves.
-    if (this.#isEntered) await this.#parts.store.leave().catch(() => undefined);
+    if (this.#isEntered) await this.parts.store.leave().catch(() => undefined);
   }
 
   #want(lease: Lease): void {
@@ -233,7 +221,7 @@ class LeasedShares implements HopShares {
     this.#isAsked = false;
     this.#round = this.#look()
       .catch((thrown: unknown) => {
-        this.#parts.log.warn({ reason: errorMessage(thrown) }, 'shares of next hops cannot be read');
+        this.parts.log.warn({ reason: errorMessage(thrown) }, 'shares of next hops cannot be read');
         // It may have been taken for dead; then it has to be entered first.
         this.#isEntered = false;
       })
@@ -260,7 +248,7 @@ class LeasedShares implements HopShares {
       most: Math.max(1, ...[...users].map((user) => user.most())),
       open: [...users].reduce((sum, user) => sum + user.open(), 0),
     }));
-    const shares = await this.#parts.store.renew(wanted);
+    const shares = await this.parts.store.renew(wanted);
     for (const lease of leases) {
       const before = lease.share;
       lease.share = shares.get(lease.hop);
@@ -282,12 +270,12 @@ class LeasedShares implements HopShares {
       if (lease.users.size === 0) this.#leases.delete(lease.hop);
     }
     for (let at = 0; at < given.length; at += hopsAtOnce)
-      await this.#parts.store.drop(given.slice(at, at + hopsAtOnce).map(({ hop }) => hop));
+      await this.parts.store.drop(given.slice(at, at + hopsAtOnce).map(({ hop }) => hop));
   }
 
   /** Says that this process lives, and takes what dead ones had. */
   async #tend(): Promise<void> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.parts;
     const patienceMs = looksToDeath * this.#lookMs;
     const now = clock.monotonic();
     if (this.#isEntered && now - this.#beatAt < looksPerBeat * this.#lookMs) return;

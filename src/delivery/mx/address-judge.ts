@@ -1,5 +1,4 @@
-// Which addresses a mail exchanger may have. Anybody can publish an MX record that leads to loopback, into a private network
-// or to Postern itself, and have mail sent there.
+// Which addresses an exchanger may have: anybody can publish an MX record that leads to loopback or into a private network.
 
 import { type AddressTest, addressTest, privateNetworks } from '../../base/net/address-test.ts';
 import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';

@@ -1,19 +1,230 @@
-// The next hops of a route by MX. What is known of a domain is kept for a short while; DNS itself is kept for longer, by its
-// times to live (base/dns).
+// The next hops of a route by MX. What is known of a domain is kept for a short while, besides what DNS itself lets be kept.
 
+import { isIPv4 } from 'node:net';
 import { networkInterfaces } from 'node:os';
+import type { Clock, MonotonicClock } from '../../base/clock.ts';
 import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
+import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
 import { RecentMap } from '../../base/recent-map.ts';
-import type { HopRefusal, NextHop, RecipientResult, SmtpConnection } from '../smtp/smtp-client.ts';
+import type { SmtpReply } from '../../mail/smtp-reply.ts';
+import {
+  connectSmtp,
+  type HopRefusal,
+  type NextHop,
+  type RecipientResult,
+  type SmtpClientOptions,
+  type SmtpConnection,
+  type TlsFault,
+} from '../smtp/smtp-client.ts';
+import type { SmtpTimeouts } from '../smtp/smtp-transaction.ts';
 import { createAddressJudge } from './address-judge.ts';
-import { type ConnectParts, connectToExchangers, createExchangerHealth } from './connect-to-exchangers.ts';
-import { type MxPlan, type MxPlanParts, planMx } from './mx-plan.ts';
+import { type MxPlan, type MxPlanParts, type PlannedExchanger, planMx } from './mx-plan.ts';
 import type { MxSettings, ResolverSettings } from './settings.ts';
 import { StsPolicies } from './sts-policies.ts';
-import type { StsStore } from './sts-policy.ts';
-import type { MessageTls, TlsResult } from './tls-demand.ts';
+import { isNamedBy, type StsStore } from './sts-policy.ts';
+import { clientTls, daneJudge, type MessageTls, type TlsFailure, type TlsResult } from './tls-demand.ts';
+
+/** Addresses that are remembered, and for how long they are tried last, in milliseconds. */
+const mostKeptHosts = 10_000;
+const lastForMs = 60_000;
+
+/** Notes which addresses of mail exchangers failed a moment ago, so that not every connection waits for them first. */
+export function createExchangerHealth(clock: MonotonicClock) {
+  const failedUntil = new RecentMap<string, number>(mostKeptHosts);
+  return {
+    /** Whether the address failed within the last minute. */
+    hasFailed: (address: string): boolean => (failedUntil.get(address) ?? 0) > clock.monotonic(),
+    tell(address: string, isWell: boolean): void {
+      if (isWell) failedUntil.delete(address);
+      else failedUntil.set(address, clock.monotonic() + lastForMs);
+    },
+  };
+}
+
+/** What connecting needs. */
+export interface ConnectParts {
+  readonly route: MxSettings;
+  readonly hostname: string;
+  readonly timeouts: SmtpTimeouts;
+  readonly clock: Clock;
+  readonly log: Logger;
+  /** A random number from 0 up to, not including, 1. */
+  readonly random: () => number;
+  readonly health: ReturnType<typeof createExchangerHealth>;
+  readonly onTlsResult: (result: TlsResult) => void;
+}
+
+/** The way that is to be gone. */
+export interface MxWay {
+  readonly domain: string;
+  readonly plan: MxPlan;
+  readonly message: MessageTls | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** For all exchangers and addresses together, in milliseconds. */
+const allWithin = 600_000;
+
+interface Candidate {
+  readonly exchanger: PlannedExchanger;
+  readonly address: string;
+}
+
+type Attempt = { readonly connection: SmtpConnection } | HopRefusal;
+
+/** By preference, at random among equals (RFC 5321 §5.1); addresses that have just failed come last. */
+function inOrder({ exchangers }: MxPlan, { random, health }: ConnectParts): readonly Candidate[] {
+  const candidates = exchangers
+    .map((exchanger) => ({ exchanger, lot: random() }))
+    .sort((one, other) => one.exchanger.preference - other.exchanger.preference || one.lot - other.lot)
+    .flatMap(({ exchanger }) => exchanger.addresses.map((address) => ({ exchanger, address })));
+  const failed = candidates.filter(({ address }) => health.hasFailed(address));
+  return failed.length === 0 ? candidates : [...candidates.filter((one) => !failed.includes(one)), ...failed];
+}
+
+function clientOptions({ exchanger, address }: Candidate, domain: string, parts: ConnectParts): SmtpClientOptions {
+  const { route, timeouts, clock } = parts;
+  const from = route.localAddress?.find((one) => isIPv4(one.address) === isIPv4(address));
+  return {
+    host: exchanger.name,
+    address,
+    port: route.port,
+    ...(from ? { localAddress: from.address } : {}),
+    hostname: from?.hostname ?? parts.hostname,
+    ...(route.caFile === undefined ? {} : { caFile: route.caFile }),
+    ...clientTls(exchanger.demand, (records) => daneJudge(records, [exchanger.name, domain], clock)),
+    timeouts,
+  };
+}
+
+/** Connects to one address; where only TLS fails and nothing asks for it, in the clear. */
+async function attempt(candidate: Candidate, { domain, signal }: MxWay, parts: ConnectParts) {
+  const { demand, name } = candidate.exchanger;
+  if (demand.forbidden !== undefined) {
+    const refused = { code: 451, enhanced: '4.7.5', text: `${name}: ${demand.forbidden}` };
+    return { result: { refused, said: [] } satisfies Attempt, fault: undefined };
+  }
+  const options = clientOptions(candidate, domain, parts);
+  const first: Attempt = await connectSmtp(options, signal);
+  if (!('refused' in first)) return { result: first, fault: undefined };
+  const { tlsFault: fault, refused } = first;
+  if (fault === undefined || demand.mode !== 'opportunistic' || signal.aborted) {
+    return { result: first, fault, said: refused.text };
+  }
+  // Unverified TLS is better than none, and none is better than no mail (RFC 7435).
+  const { judgePeer: _, ...clear } = { ...options, tls: 'none' as const };
+  return { result: await connectSmtp(clear, signal), fault, said: refused.text };
+}
+
+/** What the policy of the domain says of a connection that was made although it does not enforce. */
+function testedFailure(
+  { exchanger }: Candidate,
+  { plan: { sts } }: MxWay,
+  connection: SmtpConnection,
+): TlsFailure | undefined {
+  const { tls } = connection.session;
+  if (tls.version === undefined) return 'starttls-not-supported';
+  if (sts === undefined || sts.mode === 'none' || exchanger.demand.policy === 'dane') return undefined;
+  if (!isNamedBy(sts, exchanger.name)) return 'validation-failure';
+  return tls.verified ? undefined : (connection.session.certificateFault ?? 'certificate-not-trusted');
+}
+
+/** Tells how TLS went, and logs where a policy in testing would have stopped the mail. */
+function report(
+  candidate: Candidate,
+  way: MxWay,
+  outcome: { readonly result: Attempt; readonly fault: TlsFault | undefined; readonly said?: string | undefined },
+  parts: ConnectParts,
+): void {
+  const { exchanger, address } = candidate;
+  const { domain, plan, message } = way;
+  // Nobody asked for the policies of such a message's domain (RFC 8689 §5). The reports of TLS are among them (RFC 8460 §3).
+  if (message === 'no') return;
+  const { result, fault, said } = outcome;
+  const { demand } = exchanger;
+  const isForbidden = demand.forbidden !== undefined;
+  // An attempt that never came to TLS says nothing of it.
+  if ('refused' in result && fault === undefined && !isForbidden) return;
+  const tested = 'connection' in result ? testedFailure(candidate, way, result.connection) : undefined;
+  const forbidden = demand.policy === 'dane' ? ('dnssec-invalid' as const) : ('validation-failure' as const);
+  const ofPolicy = demand.policy === 'dane' ? undefined : plan.stsFault;
+  const failure = fault ?? (isForbidden ? forbidden : (tested ?? ofPolicy?.failure));
+  const reason = said ?? demand.forbidden ?? (failure === ofPolicy?.failure ? ofPolicy?.why : undefined);
+  const isSts = plan.sts !== undefined && plan.sts.mode !== 'none';
+  parts.onTlsResult({
+    domain,
+    policy:
+      demand.policy === 'dane'
+        ? { type: 'tlsa', tlsa: demand.tlsa ?? [] }
+        : plan.sts && isSts
+          ? { type: 'sts', sts: plan.sts }
+          : { type: ofPolicy ? 'sts' : 'no-policy-found' },
+    exchanger: exchanger.name,
+    address,
+    ...('connection' in result ? { localAddress: result.connection.localAddress } : {}),
+    ...(failure === undefined ? {} : { failure }),
+    ...(failure === undefined || reason === undefined ? {} : { reason }),
+  });
+  if (failure !== undefined && plan.sts?.mode === 'testing' && demand.policy !== 'dane') {
+    const { name: host } = exchanger;
+    parts.log.info({ route: parts.route.name, domain, host, failure }, 'an MTA-STS policy in testing is not met');
+  }
+}
+
+/**
+ * Connects to the best mail exchanger.
+ * @returns the refusal of the first that was tried where none takes a connection. For a message with REQUIRETLS a server that
+ *   offers it is looked for; where none does, a connection without it is given, and the message is refused on it
+ */
+export async function connectToExchangers(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
+  const ending = new AbortController();
+  const end = (): void => ending.abort();
+  const timer = setTimeout(end, allWithin);
+  way.signal.addEventListener('abort', end);
+  if (way.signal.aborted) end();
+  try {
+    return await connectWithin({ ...way, signal: ending.signal }, parts);
+  } finally {
+    clearTimeout(timer);
+    way.signal.removeEventListener('abort', end);
+  }
+}
+
+async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
+  let refused: SmtpReply | undefined;
+  const said: SmtpReply[] = [];
+  let spare: SmtpConnection | undefined;
+  const candidates = inOrder(way.plan, parts);
+  const faults: TlsFault[] = [];
+  for (const candidate of candidates) {
+    if (way.signal.aborted) break;
+    const outcome = await attempt(candidate, way, parts);
+    const { result } = outcome;
+    report(candidate, way, outcome, parts);
+    if ('refused' in result) {
+      // What is forbidden or fails in TLS alone says nothing of the host's health for other domains.
+      if (outcome.fault === undefined && candidate.exchanger.demand.forbidden === undefined)
+        parts.health.tell(candidate.address, false);
+      const { name } = candidate.exchanger;
+      refused ??= { ...result.refused, text: `${name}[${candidate.address}]: ${result.refused.text}` };
+      said.push(...result.said);
+      if (outcome.fault) faults.push(outcome.fault);
+      continue;
+    }
+    parts.health.tell(candidate.address, true);
+    if (way.message !== 'required' || result.connection.session.capabilities.requireTls) {
+      spare?.quit();
+      return result.connection;
+    }
+    if (spare) result.connection.quit();
+    else spare = result.connection;
+  }
+  refused ??= { code: 451, enhanced: '4.4.1', text: 'No mail exchanger could be tried in time' };
+  const [tlsFault] = faults;
+  return spare ?? { refused, said, ...(tlsFault && faults.length === candidates.length ? { tlsFault } : {}) };
+}
 
 /** What routes by MX share with one another, and keep when the settings change. */
 export interface MxFacilities {

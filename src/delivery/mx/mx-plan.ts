@@ -7,11 +7,10 @@ import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import type { MxRecord } from '../../base/dns/dns-records.ts';
 import type { RecipientResult } from '../smtp/smtp-client.ts';
 import type { AddressJudge } from './address-judge.ts';
-import { findTlsa, trustAnchor } from './dane.ts';
 import type { MxSettings } from './settings.ts';
 import type { StsPolicies } from './sts-policies.ts';
 import type { StsPolicy } from './sts-policy.ts';
-import { demandOn, type MessageTls, type StsFault, type TlsDemand } from './tls-demand.ts';
+import { demandOn, findTlsa, type MessageTls, type StsFault, type TlsDemand, trustAnchor } from './tls-demand.ts';
 
 // The mail exchangers of a domain, with their addresses (RFC 5321 §5.1, RFC 7505): its MX records, none at all by a null MX,
 // the domain itself, or an address literal. What DNS gives is bounded and judged here.

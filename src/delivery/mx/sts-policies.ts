@@ -11,6 +11,7 @@ import { FairSlots } from '../../base/fair-slots.ts';
 import type { Logger } from '../../base/log.ts';
 import { readRegularFile } from '../../base/named-file.ts';
 import { boundInterims } from '../../base/net/bound-interims.ts';
+import { Part } from '../../base/part.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { AddressJudge } from './address-judge.ts';
 import { type KeptPolicy, readStsPolicy, type StsPolicy, type StsStore, stsId } from './sts-policy.ts';
@@ -124,7 +125,7 @@ export interface StsFinding {
 }
 
 /** What finding needs. */
-export interface StsPoliciesParts extends StsFetchParts {
+interface StsPoliciesParts extends StsFetchParts {
   readonly store: StsStore;
   readonly clock: Clock;
   readonly log: Logger;
@@ -144,16 +145,11 @@ interface Wanted {
 }
 
 /** Finds policies. */
-export class StsPolicies {
-  readonly #parts: StsPoliciesParts;
+export class StsPolicies extends Part<StsPoliciesParts> {
   readonly #fetching = new Map<string, Promise<StsPolicy | StsFault>>();
   readonly #places = new FairSlots(mostAtOnce);
   /** By domain and id: why a policy could not be had, and before which moment of the monotonic clock it is not fetched again. */
   readonly #failed = new RecentMap<string, { readonly fault: StsFault; readonly until: number }>(mostFailures);
-
-  constructor(parts: StsPoliciesParts) {
-    this.#parts = parts;
-  }
 
   /**
    * The policy of a domain, or why none could be had; neither where it has none.
@@ -161,7 +157,7 @@ export class StsPolicies {
    * @throws Unavailable where the database cannot be read: it is not known then whether the domain is protected
    */
   async find(domain: string, account: string): Promise<StsFinding> {
-    const lookup = this.#parts.lookup.askedBy(account);
+    const lookup = this.parts.lookup.askedBy(account);
     const [known, texts] = await Promise.all([this.#kept(domain), lookup.find(`_mta-sts.${domain}`, 'TXT')]);
     const id = texts.kind === 'found' ? stsId(texts.records) : undefined;
     // RFC 8461 §5.1: without a TXT record the policy that is known holds on; else anybody who can silence DNS could end it.
@@ -178,12 +174,12 @@ export class StsPolicies {
 
   /** The policy that is kept, while it holds. */
   async #kept(domain: string): Promise<KeptPolicy | undefined> {
-    const kept = await this.#parts.store.get(domain);
+    const kept = await this.parts.store.get(domain);
     return kept && this.#isInForce(kept) ? kept : undefined;
   }
 
   #age({ fetchedAt }: KeptPolicy): number {
-    return this.#parts.clock.now() - fetchedAt;
+    return this.parts.clock.now() - fetchedAt;
   }
 
   /** Whether a policy's time is not over. Where the clock was set back, it holds from now on no longer than it would anyway. */
@@ -212,16 +208,16 @@ export class StsPolicies {
 
   #failureOf(key: string): StsFault | undefined {
     const failed = this.#failed.get(key);
-    return failed && failed.until > this.#parts.clock.monotonic() ? failed.fault : undefined;
+    return failed && failed.until > this.parts.clock.monotonic() ? failed.fault : undefined;
   }
 
   async #fetchAndKeep({ domain, id, account }: Wanted, key: string): Promise<StsPolicy | StsFault> {
-    const { store, clock, log } = this.#parts;
+    const { store, clock, log } = this.parts;
     // Another account may have fetched it while this one waited for its place.
     const known = await this.#kept(domain).catch(() => undefined);
     if (known?.policy.id === id && this.#age(known) < refreshAfter) return known.policy;
-    const lookup = this.#parts.lookup.askedBy(account);
-    const policy = await fetchStsPolicy(domain, id, { ...this.#parts, lookup });
+    const lookup = this.parts.lookup.askedBy(account);
+    const policy = await fetchStsPolicy(domain, id, { ...this.parts, lookup });
     if ('failure' in policy) {
       log.warn({ domain, reason: policy.why }, 'an MTA-STS policy cannot be fetched');
       this.#failed.set(key, { fault: policy, until: clock.monotonic() + fetchAgainAfter });

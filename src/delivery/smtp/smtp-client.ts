@@ -1,6 +1,5 @@
-// A client connection for relaying (RFC 5321). Where the next hop offers PIPELINING, MAIL, RCPT and DATA are sent in one
-// write, and those of the next transaction together with the content of the one before (RFC 2920 §3.1). So a message costs
-// one round trip.
+// A client connection for relaying (RFC 5321). Where PIPELINING is offered, MAIL, RCPT and DATA are sent in one write, with the content of
+// the message before (RFC 2920 §3.1), so that a message costs one round trip.
 
 import { connect as connectTcp, isIP, type Socket } from 'node:net';
 import { errorMessage } from '../../base/errors.ts';

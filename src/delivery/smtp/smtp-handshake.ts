@@ -85,10 +85,7 @@ function base64(text: string): string {
   return Buffer.from(text, 'utf8').toString('base64');
 }
 
-/**
- * Throws unless the password may be sent: over TLS, to a peer whose certificate chain and name were verified, or where the
- * route explicitly says not to verify. Otherwise an attacker between the two hosts could just ask for the password.
- */
+/** Throws unless the password may be sent: over TLS to a verified peer, or where the route says not to verify. */
 function requireTrust(session: Session, options: SmtpClientOptions): void {
   if (session.tls.version === undefined) {
     const why = options.tls === 'none' ? 'the route says tls: none' : 'the next hop offers no TLS';

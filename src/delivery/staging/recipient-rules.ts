@@ -20,11 +20,7 @@ export interface RecipientRule {
   readonly allowRecipients?: readonly RecipientPattern[];
 }
 
-/**
- * Reads a pattern of `allowRecipients`: an address, `@domain` or `*@domain` for all of one domain, `*@*.domain` or
- * `@*.domain` for all names below a domain, at any depth, but not the domain itself.
- * @returns undefined where the text is no pattern
- */
+/** Reads a pattern: an address, `@domain` or `*@domain`, or `*@*.domain` for all names below it; undefined for none. */
 export function readPattern(text: string): RecipientPattern | undefined {
   const ofDomain = /^\*?@(\*\.)?(.+)$/u.exec(text);
   if (!ofDomain) {

@@ -11,6 +11,7 @@ import { tellOnce } from '../../base/fault/tell-once.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { boundInterims } from '../../base/net/bound-interims.ts';
+import { Part } from '../../base/part.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { Submit } from '../../pipeline/submit.ts';
 import type { AddressJudge } from '../mx/address-judge.ts';
@@ -151,7 +152,7 @@ export function destinationsOf(texts: readonly string[]): readonly ReportDestina
 }
 
 /** What sending needs. Functions are asked each time, since a reload may change what they give. */
-export interface TlsReporterParts {
+interface TlsReporterParts {
   readonly store: TlsReportStore;
   readonly counts: Pick<SessionCounts, 'flush' | 'lost'>;
   readonly settings: () => TlsReportSettings & { readonly platformDomain: string };
@@ -175,8 +176,7 @@ const longestDelayMs = 14_400_000;
 const mostAttempts = 20;
 
 /** The reporter; it does nothing before `start`. */
-export class TlsReporter {
-  readonly #parts: TlsReporterParts;
+export class TlsReporter extends Part<TlsReporterParts> {
   readonly #stopping = new AbortController();
   readonly #stopped = once(this.#stopping.signal, 'abort');
   /** Since the start: reports that were handed over, by destination, and those that were given up. */
@@ -185,12 +185,8 @@ export class TlsReporter {
   readonly sendDue = onceAtATime(() => this.#sendAll());
   #timer: NodeJS.Timeout | undefined;
 
-  constructor(parts: TlsReporterParts) {
-    this.#parts = parts;
-  }
-
   start(): void {
-    const { counts, log, everyMs = 5000 } = this.#parts;
+    const { counts, log, everyMs = 5000 } = this.parts;
     const teller = tellOnce({
       fault: (err) => log.error({ err }, 'TLS reports could not be read'),
       over: () => log.info('TLS reports can be read again'),
@@ -206,11 +202,11 @@ export class TlsReporter {
     clearInterval(this.#timer);
     this.#stopping.abort();
     await Promise.allSettled([this.sendDue()]);
-    await this.#parts.counts.flush();
+    await this.parts.counts.flush();
   }
 
   async #sendAll(): Promise<void> {
-    const { store, clock } = this.#parts;
+    const { store, clock } = this.parts;
     for (;;) {
       if (this.#stopping.signal.aborted) return;
       const due = await store.due(clock.now(), atOnce);
@@ -223,15 +219,15 @@ export class TlsReporter {
   }
 
   async #send(due: DueTlsReport): Promise<void> {
-    const { store, clock } = this.#parts;
-    if (!this.#parts.settings().enabled) return await store.remove(due);
+    const { store, clock } = this.parts;
+    if (!this.parts.settings().enabled) return await store.remove(due);
     if (!(await store.claim(due, clock.now()))) return;
     const wanted = await this.#destinations(due);
     if (wanted === 'stopped') return;
     if (typeof wanted === 'string') return await this.#putOff(due, due.told, wanted);
     const open = wanted.filter(({ uri }) => !due.told.includes(uri));
     const report =
-      open.length === 0 ? undefined : await makeReport(due, await store.contents(due), this.#parts.settings());
+      open.length === 0 ? undefined : await makeReport(due, await store.contents(due), this.parts.settings());
     if (!report) return await store.remove(due);
     const told = [...due.told];
     let fault: string | undefined;
@@ -247,7 +243,7 @@ export class TlsReporter {
 
   /** @returns where the report goes; `stopped`; or why that cannot be found out */
   async #destinations({ domain }: DueTlsReport): Promise<readonly ReportDestination[] | string> {
-    const asked = this.#parts.lookup().find(`_smtp._tls.${domain}`, 'TXT');
+    const asked = this.parts.lookup().find(`_smtp._tls.${domain}`, 'TXT');
     const finding = await Promise.race([asked, this.#stopped]);
     if (!('kind' in finding)) return 'stopped';
     if (finding.kind === 'failed') return finding.why;
@@ -255,7 +251,7 @@ export class TlsReporter {
   }
 
   async #handOver(due: DueTlsReport, destination: ReportDestination, report: Buffer): Promise<string | undefined> {
-    const { lookup, judge, submit, settings, log, postWithinMs: withinMs = 30_000 } = this.#parts;
+    const { lookup, judge, submit, settings, log, postWithinMs: withinMs = 30_000 } = this.parts;
     const { day, domain, id } = due;
     try {
       if (destination.kind === 'https') {
@@ -278,7 +274,7 @@ export class TlsReporter {
   }
 
   async #putOff(due: DueTlsReport, told: readonly string[], reason: string): Promise<void> {
-    const { store, clock, log } = this.#parts;
+    const { store, clock, log } = this.parts;
     const { day, domain, id, attempts, giveUpAt } = due;
     const now = clock.now();
     if (now >= giveUpAt || attempts + 1 >= mostAttempts) {

@@ -4,12 +4,13 @@
 import type { Clock } from '../../base/clock.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import type { TlsResult } from '../mx/tls-demand.ts';
 import { dayOf, endOfDay, kindOf, type SessionKind } from './session-kind.ts';
 import type { DueTimes, TlsReportStore } from './tls-report-store.ts';
 
 /** What counting needs. */
-export interface SessionCountsParts {
+interface SessionCountsParts {
   readonly store: Pick<TlsReportStore, 'add' | 'isFull'>;
   readonly clock: Clock;
   readonly log: Logger;
@@ -29,20 +30,15 @@ const graceMs = 60_000;
 const triedMs = 86_400_000;
 
 /** Counts attempts. */
-export class SessionCounts {
-  readonly #parts: SessionCountsParts;
+export class SessionCounts extends Part<SessionCountsParts> {
   #kinds = new Map<string, { readonly kind: SessionKind; sessions: number }>();
   /** Adds what was counted to the database. Never rejects: what could not be kept is tried again by the next call. */
   readonly flush = onceAtATime(() => this.#flush());
   /** Attempts that are in no report, because there were too many kinds of them. */
   lost = 0;
 
-  constructor(parts: SessionCountsParts) {
-    this.#parts = parts;
-  }
-
   count(result: TlsResult): void {
-    this.#count(kindOf(result, this.#parts.clock.now()), 1);
+    this.#count(kindOf(result, this.parts.clock.now()), 1);
   }
 
   #count(kind: SessionKind, sessions: number): void {
@@ -50,13 +46,13 @@ export class SessionCounts {
     const key = JSON.stringify([day, domain, policyId, result, exchanger, address, localAddress]);
     const known = this.#kinds.get(key);
     if (known) known.sessions += sessions;
-    else if (this.#kinds.size < (this.#parts.mostKinds ?? 10_000)) this.#kinds.set(key, { kind, sessions });
+    else if (this.#kinds.size < (this.parts.mostKinds ?? 10_000)) this.#kinds.set(key, { kind, sessions });
     else this.lost += sessions;
   }
 
   async #flush(): Promise<void> {
     if (this.#kinds.size === 0) return;
-    const { store, log } = this.#parts;
+    const { store, log } = this.parts;
     const counted = [...this.#kinds.values()];
     this.#kinds = new Map();
     let kept = 0;
@@ -76,7 +72,7 @@ export class SessionCounts {
 
   /** RFC 8460 §4.1: some time after the end of the day, so that not all reports arrive at the same moment. */
   #timesOf(day: string): DueTimes {
-    const { delayMinutes = 240, random, clock } = this.#parts;
+    const { delayMinutes = 240, random, clock } = this.parts;
     const delay = graceMs + Math.floor(random() * delayMinutes * 60_000);
     // Where counts of an earlier day come late, their report begins now.
     const dueAt = (day === dayOf(clock.now()) ? endOfDay(day) : Math.max(endOfDay(day), clock.now())) + delay;

@@ -11,6 +11,7 @@ import {
   sharedTimeOf,
 } from '../../base/database/database.ts';
 import { orNull, rowReader } from '../../base/database/row-reader.ts';
+import { Part } from '../../base/part.ts';
 import {
   type DeliveryRecord,
   failuresToSlow,
@@ -23,10 +24,7 @@ import { webhookOf } from './webhook-store.ts';
 
 /** How long a lease holds unless it is renewed, in milliseconds: as long others wait for what a killed process held. */
 export const leaseMs = 10_000;
-/**
- * How much later than one taken now a lease may end, in milliseconds, and still be believed: it was written while this one's statement
- * waited for its database. One that ends later was written before the clock was set back.
- */
+/** Milliseconds that a lease may end later than one taken now: one that ends later was written before the clock was set back. */
 const clockSkewMs = 10_000;
 /** A retry is left where its time came so long ago, in milliseconds: who sends for a webhook begins within a second. */
 const leftMs = 5000;
@@ -194,70 +192,55 @@ function activeOf(row: Row, holder: string): ActiveWebhook {
   };
 }
 
-/** The progress of webhooks. Every method rejects when the database cannot be used. */
-export class LeaseStore {
-  readonly #database: Database;
-  /** The name of this process among those that send; no other has it. */
-  readonly #holder: string;
-  readonly #time: SharedTime;
-  readonly #leases: ReturnType<typeof leaseStatements>;
+/** The progress of webhooks, held by the process whose name `holder` is. Every method rejects when the database cannot be used. */
+export class LeaseStore extends Part<{ readonly database: Database; readonly holder: string }> {
+  readonly #time = sharedTimeOf(this.parts.database);
+  readonly #leases: ReturnType<typeof leaseStatements> = leaseStatements(this.#time);
   /** When old rows of the log of a webhook were removed last; of webhooks that this process has sent for. */
   readonly #agedAt = new Map<string, number>();
 
-  /** @param database its tables are up to date */
-  constructor(database: Database, holder: string) {
-    this.#database = database;
-    this.#holder = holder;
-    this.#time = sharedTimeOf(database);
-    this.#leases = leaseStatements(this.#time);
-  }
-
   /** Every webhook that is enabled. One question for all of them. @param now the time where the database has none of its own */
   async active(now: number): Promise<readonly ActiveWebhook[]> {
-    const rows = await this.#database.query(this.#leases.active, this.#time.values(now));
-    return rows.map((row) => activeOf(row, this.#holder));
+    const rows = await this.parts.database.query(this.#leases.active, this.#time.values(now));
+    return rows.map((row) => activeOf(row, this.parts.holder));
   }
 
   /** Takes the lease, maybe anew. @param now as for `active` @returns undefined where another holds it, or the webhook is off */
   async lease(id: string, now: number): Promise<Leased | undefined> {
-    const [row] = await this.#database.query(this.#leases.lease, this.#time.values(now, id, this.#holder));
+    const [row] = await this.parts.database.query(this.#leases.lease, this.#time.values(now, id, this.parts.holder));
     return row && leasedOf(row, now);
   }
 
-  /**
-   * Lengthens the lease during a round. It takes none from others: who has lost it in between must not write what the round did over
-   * what another process did meanwhile.
-   * @returns false where it is lost, or the webhook is disabled or gone
-   */
+  /** Lengthens the lease during a round; takes none from others. @returns false where it is lost, or the webhook is off */
   async renew(id: string, now: number): Promise<boolean> {
-    return (await this.#database.run(this.#leases.renew, this.#time.values(now, id, this.#holder))) > 0;
+    return (await this.parts.database.run(this.#leases.renew, this.#time.values(now, id, this.parts.holder))) > 0;
   }
 
   /** Reads a webhook whose lease this process holds; undefined where it is over, or the webhook is disabled or gone. */
   async held(id: string, now: number): Promise<Leased | undefined> {
-    const [row] = await this.#database.query(this.#leases.held, this.#time.values(now, id, this.#holder));
+    const [row] = await this.parts.database.query(this.#leases.held, this.#time.values(now, id, this.parts.holder));
     return row && leasedOf(row, now);
   }
 
   /** Gives back every lease that this process holds. */
   async release(): Promise<void> {
-    await this.#database.run(sql.release, [this.#holder]);
+    await this.parts.database.run(sql.release, [this.parts.holder]);
   }
 
   /** The pending events whose time has come, and those whose time the clock was set back from. */
   async due(id: string, now: number, limit: number): Promise<readonly PendingEvent[]> {
-    return (await this.#database.query(sql.due, [id, now, now + longestStepMs, limit])).map(pendingOf);
+    return (await this.parts.database.query(sql.due, [id, now, now + longestStepMs, limit])).map(pendingOf);
   }
 
   /** When the next pending event is due, milliseconds since 1970; undefined: none is pending. */
   async nextReady(id: string): Promise<number | undefined> {
-    const [row] = await this.#database.query(sql.nextReady, [id]);
+    const [row] = await this.parts.database.query(sql.nextReady, [id]);
     return row && orNull(Number)(row['ready_at']);
   }
 
   /** How many events are pending, counted up to `most`. */
   async waiting(id: string, most: number): Promise<number> {
-    const [row] = await this.#database.query(sql.waiting, [id, most]);
+    const [row] = await this.parts.database.query(sql.waiting, [id, most]);
     return Number(row?.['events'] ?? 0);
   }
 
@@ -266,24 +249,24 @@ export class LeaseStore {
     if (messages.length === 0) return new Set();
     const list = messages.map((_, at) => `$${at + 2}`).join(', ');
     const text = `SELECT DISTINCT message FROM webhook_pending WHERE webhook = $1 AND message IN (${list})`;
-    return new Set((await this.#database.query(text, [id, ...messages])).map((row) => String(row['message'])));
+    return new Set((await this.parts.database.query(text, [id, ...messages])).map((row) => String(row['message'])));
   }
 
   /** Writes what a round has done, all of it or nothing. @returns false where the lease is lost, or the webhook is gone */
   commit(id: string, progress: RoundProgress, now: number): Promise<boolean> {
     const { cursor, failures, failingMs, lastFailureAt } = progress;
-    const params = [id, this.#holder, cursor, failures, failingMs, lastFailureAt ?? null];
+    const params = [id, this.parts.holder, cursor, failures, failingMs, lastFailureAt ?? null];
     const changes = changesOf(id, progress, now);
     if (progress.log.length > 0 && Math.abs(now - (this.#agedAt.get(id) ?? 0)) >= ageEveryMs) {
       if (this.#agedAt.size >= mostAged) this.#agedAt.clear();
       this.#agedAt.set(id, now);
       changes.push({ sql: sql.ageLog, params: [id, now - loggedMs] });
     }
-    return this.#database.runWith({ sql: sql.progress, params }, changes);
+    return this.parts.database.runWith({ sql: sql.progress, params }, changes);
   }
 
   /** Disables a webhook. @returns false where the lease is lost, or the webhook is gone */
   async disable(id: string, reason: string): Promise<boolean> {
-    return (await this.#database.run(sql.disable, [id, this.#holder, reason])) > 0;
+    return (await this.parts.database.run(sql.disable, [id, this.parts.holder, reason])) > 0;
   }
 }

@@ -2,9 +2,9 @@
 // are sent one after another; one that fails holds back only the later ones of its message (D54).
 
 import { oncePer } from '../../base/once-per.ts';
-import { eventJson } from '../../spool/events/event-json.ts';
 import type { EventPage, EventQuery, EventStore } from '../../spool/events/event-store.ts';
 import { type MailEvent, toldKinds } from '../../spool/events/mail-event.ts';
+import { eventJson } from '../../spool/events/message-history.ts';
 import type { Leased, LeaseStore, PendingEvent, RoundProgress } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { signatureOf } from './secret.ts';

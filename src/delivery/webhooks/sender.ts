@@ -6,6 +6,7 @@ import type { Changes } from '../../base/database/database.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { EventFacts } from '../../spool/events/mail-event.ts';
 import { type ActiveWebhook, type Leased, type LeaseStore, leaseMs } from './lease-store.ts';
@@ -22,7 +23,7 @@ import {
 import { type KnownWebhook, KnownWebhooks, WebhookTurns } from './webhook-turns.ts';
 
 /** What sending needs. */
-export interface SenderParts {
+interface SenderParts {
   readonly leases: LeaseStore;
   readonly events: Pick<EventStore, 'read' | 'news' | 'listen' | 'write'>;
   readonly poster: Poster;
@@ -55,11 +56,10 @@ const tellEveryMs = 10_000;
 const unwrittenCursor = 1000;
 
 /** Sends events to webhooks. */
-export class WebhookSender {
-  readonly #parts: SenderParts;
+export class WebhookSender extends Part<SenderParts> {
   readonly #known = new KnownWebhooks();
-  readonly #pages;
-  readonly #turns: WebhookTurns;
+  readonly #pages = createSharedPages(this.parts.events);
+  readonly #turns = new WebhookTurns((id) => this.#run(id));
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #unlisten: (() => void)[] = [];
@@ -73,12 +73,6 @@ export class WebhookSender {
   #soon: NodeJS.Timeout | undefined;
   readonly #lookAgain = onceAtATime(() => this.#look());
 
-  constructor(parts: SenderParts) {
-    this.#parts = parts;
-    this.#pages = createSharedPages(parts.events);
-    this.#turns = new WebhookTurns((id) => this.#run(id));
-  }
-
   /** How many webhooks have their turn now, and how many wait for it. */
   get counts(): { readonly running: number; readonly waiting: number } {
     return this.#turns.counts;
@@ -90,15 +84,15 @@ export class WebhookSender {
   }
 
   async start(): Promise<void> {
-    this.#unlisten.push(this.#parts.events.listen((event) => this.#onEvent(event)));
+    this.#unlisten.push(this.parts.events.listen((event) => this.#onEvent(event)));
     await this.#look();
     this.#timers.push(
       setInterval(() => this.#tick(), tickMs),
       setInterval(() => void this.#lookAgain(), newsEveryMs),
     );
     this.#unlisten.push(
-      this.#parts.changes.on('mail_events', () => this.#lookSoon()),
-      this.#parts.changes.on('webhooks', () => {
+      this.parts.changes.on('mail_events', () => this.#lookSoon()),
+      this.parts.changes.on('webhooks', () => {
         this.#sawAllAt = Number.NEGATIVE_INFINITY;
         this.#lookSoon();
       }),
@@ -122,17 +116,17 @@ export class WebhookSender {
     // Waits for a look under way; none begins any more.
     await this.#lookAgain();
     clearTimeout(patience);
-    this.#parts.poster.close();
+    this.parts.poster.close();
     // Where they cannot be given back, they end by themselves.
-    await this.#parts.leases.release().catch((error: unknown) => {
-      this.#parts.log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
+    await this.parts.leases.release().catch((error: unknown) => {
+      this.parts.log.warn({ reason: errorMessage(error) }, 'webhooks cannot be read');
     });
   }
 
   #onEvent({ account, kind }: EventFacts): void {
     this.#pages.heard();
     for (const known of this.#known.wokenBy(account, kind)) {
-      if (kind === 'refused') known.nextAt = Math.min(known.nextAt, this.#parts.clock.monotonic() + refusedMs);
+      if (kind === 'refused') known.nextAt = Math.min(known.nextAt, this.parts.clock.monotonic() + refusedMs);
       else this.#ask(known);
     }
   }
@@ -144,7 +138,7 @@ export class WebhookSender {
   }
 
   #tick(): void {
-    const now = this.#parts.clock.monotonic();
+    const now = this.parts.clock.monotonic();
     for (const known of this.#known) {
       if (known.nextAt > now) continue;
       known.nextAt = Number.POSITIVE_INFINITY;
@@ -155,7 +149,7 @@ export class WebhookSender {
   /** Looks because another process has changed something: at once, or after a rest for all that comes during it. */
   #lookSoon(): void {
     if (this.#soon || this.#isEnding) return;
-    const rest = this.#lookedAt + restMs - this.#parts.clock.monotonic();
+    const rest = this.#lookedAt + restMs - this.parts.clock.monotonic();
     if (rest <= 0) return void this.#lookAgain();
     this.#soon = setTimeout(
       () => {
@@ -169,7 +163,7 @@ export class WebhookSender {
   /** Brings what is known up to date: now and then all webhooks, and each time events that others wrote. */
   async #look(): Promise<void> {
     if (this.#isEnding) return;
-    const { clock, leases, events, log } = this.#parts;
+    const { clock, leases, events, log } = this.parts;
     this.#lookedAt = clock.monotonic();
     try {
       if (this.#lookedAt - this.#sawAllAt >= lookEveryMs) {
@@ -189,7 +183,7 @@ export class WebhookSender {
 
   /** Takes what a look at all webhooks found. @param lookedAt when it began, monotonic milliseconds */
   #seeAll(active: readonly ActiveWebhook[], lookedAt: number): void {
-    const { accountName, fileSecrets } = this.#parts;
+    const { accountName, fileSecrets } = this.parts;
     const ids = new Set(active.map(({ id }) => id));
     for (const { id } of [...this.#known]) if (!ids.has(id)) this.#known.forget(id);
     for (const { id, account, source, kinds, replay, failures, isElsewhere, isLeft } of active) {
@@ -220,23 +214,23 @@ export class WebhookSender {
       return await this.#round(known);
     } catch (error) {
       if (!this.#isEnding) this.#tellPutOff(known, error);
-      known.nextAt = this.#parts.clock.monotonic() + putOffMs;
+      known.nextAt = this.parts.clock.monotonic() + putOffMs;
       return false;
     }
   }
 
   #tellPutOff({ id, account }: KnownWebhook, error: unknown): void {
-    const now = this.#parts.clock.monotonic();
+    const now = this.parts.clock.monotonic();
     this.#untold += 1;
     if (now - this.#toldAt < tellEveryMs) return;
     const facts = { webhook: id, account, reason: errorMessage(error), count: this.#untold };
-    this.#parts.log.warn(facts, 'a webhook is put off');
+    this.parts.log.warn(facts, 'a webhook is put off');
     this.#toldAt = now;
     this.#untold = 0;
   }
 
   async #lease(known: KnownWebhook): Promise<Leased | undefined> {
-    const { clock, leases } = this.#parts;
+    const { clock, leases } = this.parts;
     // It is written anew only when a third of it is over, since each write is a sync of the disk, or all of it, where the host slept.
     const isFresh = clock.monotonic() - known.leasedAt < leaseMs / 3;
     const held = isFresh ? await leases.held(known.id, clock.now()) : undefined;
@@ -247,7 +241,7 @@ export class WebhookSender {
 
   /** @returns whether the webhook wants another turn at once */
   async #round(known: KnownWebhook): Promise<boolean> {
-    const { clock, leases, poster, fileSecrets } = this.#parts;
+    const { clock, leases, poster, fileSecrets } = this.parts;
     const { id, account } = known;
     const leased = await this.#lease(known);
     const secrets = leased?.webhook.source === 'file' ? fileSecrets(id) : leased?.secrets;
@@ -276,7 +270,7 @@ export class WebhookSender {
 
   /** Writes what a round did, and decides when the next one is. @returns whether that is at once */
   async #finish(known: KnownWebhook, { webhook, hasPending }: Leased, result: RoundResult): Promise<boolean> {
-    const { clock, leases, onRequest } = this.#parts;
+    const { clock, leases, onRequest } = this.parts;
     const { progress, hasMore, isGone } = result;
     const { id } = known;
     const isSame =
@@ -313,7 +307,7 @@ export class WebhookSender {
   }
 
   async #disable({ id, account }: KnownWebhook, { url }: Webhook, reason: string): Promise<void> {
-    const { events, leases, clock } = this.#parts;
+    const { events, leases, clock } = this.parts;
     // The event comes first: after a crash in between it is there twice rather than not at all.
     const facts = { kind: 'webhook_disabled', at: clock.now(), account, sessionId: id } as const;
     await events.write([{ ...facts, webhook: id, url: originOf(url), reason }]);
@@ -324,7 +318,7 @@ export class WebhookSender {
   #tell({ id, account }: KnownWebhook, { url }: Webhook, record: Omit<DeliveryRecord, 'id'>): void {
     const { event, attempt, status, error: reason, result } = record;
     const facts = { webhook: id, account, url: originOf(url), event, attempt, status, reason, result };
-    this.#parts.log.info(facts, 'webhook request failed');
+    this.parts.log.info(facts, 'webhook request failed');
   }
 }
 

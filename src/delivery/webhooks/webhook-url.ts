@@ -21,11 +21,7 @@ function isPublic(address: string): boolean {
 /** Addresses whose judgement is remembered, at most: then all are forgotten. */
 const mostJudged = 1000;
 
-/**
- * Makes the judge. An address is judged by each address that a connection to it may end at, so that no spelling helps. What does not
- * change while the networks are the same is remembered: each request asks twice.
- * @throws ConfigurationError for a network that is none
- */
+/** Makes the judge of the addresses that a connection may end at, whatever their spelling. @throws ConfigurationError for no network */
 export function createAddressGuard(parts: {
   /** Networks that may be called although they are not public. */
   readonly allowNetworks: readonly string[];

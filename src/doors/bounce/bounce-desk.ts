@@ -6,16 +6,104 @@ import type { Clock } from '../../base/clock.ts';
 import { countedAddress } from '../../base/counted-address.ts';
 import { Counts } from '../../base/counts.ts';
 import { Unavailable } from '../../base/errors.ts';
+import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import type { SharedWindows } from '../../base/process-group.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { ReportReader } from '../../delivery/feedback/report/report-reader.ts';
 import type { ArrivedReport, ReportResult } from '../../delivery/feedback/take-report.ts';
+import type { Envelope } from '../../mail/envelope.ts';
+import { readMail, readRcpt } from '../smtp/address-command.ts';
+import type { Client, CommandParts, TransactionCommands } from '../smtp/dialogue-context.ts';
 import { type Answer, replies, tooLarge, unavailableReply } from '../smtp/replies.ts';
 import type { BounceSettings } from '../smtp/settings.ts';
 import type { BounceDesk, ReceivedMessage } from '../smtp/smtp-session.ts';
-import { type BounceAddresses, readBounceAddress, readFeedbackIds } from './bounce-address.ts';
-import { BounceCommands, type BounceQuestions } from './bounce-commands.ts';
+import { type BounceAddresses, type BounceTarget, readBounceAddress, readFeedbackIds } from './bounce-address.ts';
+
+/** What these commands ask of the desk. */
+interface BounceQuestions {
+  /** What a recipient stands for now. */
+  readonly targetOf: (mailbox: string) => BounceTarget;
+  /** Counts a recipient that is refused. @returns whether its address has sent too many of them */
+  readonly refused: (reason: 'unknown' | 'expired', client: Client) => MaybePromise<boolean>;
+  /** Counts a message that is about to come. @returns whether its address has sent too many */
+  readonly isOverRate: (client: Client) => MaybePromise<boolean>;
+}
+
+const bounceReplies = {
+  unknown: { code: 550, enhanced: '5.7.1', text: 'Only reports about mail of this platform are taken here' },
+  expired: { code: 550, enhanced: '5.7.1', text: 'The message of this address is too old for reports' },
+  tooManyRefused: { code: 421, enhanced: '4.7.0', text: 'Too many wrong recipients', next: 'close' },
+  oneAtATime: { code: 452, enhanced: '4.5.3', text: 'One recipient a message, please' },
+  overRate: { code: 451, enhanced: '4.7.1', text: 'Too many reports from your address, try again later' },
+} as const satisfies Record<string, Answer>;
+
+/** The mail commands of one session. */
+class BounceCommands
+  extends Part<CommandParts & { readonly questions: BounceQuestions }>
+  implements TransactionCommands
+{
+  #transaction:
+    | { readonly reversePath: string; readonly smtputf8: boolean; readonly size: number; recipient?: string }
+    | undefined;
+
+  get envelope(): Envelope | undefined {
+    const transaction = this.#transaction;
+    if (!transaction) return undefined;
+    const { reversePath, smtputf8, recipient } = transaction;
+    return { reversePath, recipients: recipient === undefined ? [] : [recipient], smtputf8, requireTls: false };
+  }
+
+  reset(): void {
+    this.#transaction = undefined;
+  }
+
+  mail(line: Buffer): Answer {
+    if (this.parts.session.helo === undefined) return replies.sayHelloFirst;
+    if (this.#transaction) return replies.nestedMail;
+    const command = readMail(line, this.parts.session.secure);
+    if ('code' in command) return command;
+    const { path, parameters, size } = command;
+    const { messageBytes } = this.parts.context.limits;
+    if (size > messageBytes) return tooLarge(messageBytes);
+    if (size > 0 && !this.#hasRoom(size)) return replies.noRoom;
+    this.#transaction = { reversePath: path.mailbox, smtputf8: parameters.has('SMTPUTF8'), size };
+    return replies.senderOk;
+  }
+
+  rcpt(line: Buffer): MaybePromise<Answer> {
+    const transaction = this.#transaction;
+    if (!transaction) return replies.mailFirst;
+    const command = readRcpt(line, transaction.smtputf8);
+    if ('code' in command) return command;
+    const { mailbox } = command.path;
+    const target = this.parts.questions.targetOf(mailbox);
+    if (target.kind === 'unknown' || target.kind === 'expired') {
+      const { kind } = target;
+      return whenKnown(this.parts.questions.refused(kind, this.parts.client), (isTooMany) =>
+        isTooMany ? bounceReplies.tooManyRefused : bounceReplies[kind],
+      );
+    }
+    if (transaction.recipient !== undefined && transaction.recipient !== mailbox) return bounceReplies.oneAtATime;
+    transaction.recipient = mailbox;
+    return replies.recipientOk;
+  }
+
+  data(): MaybePromise<Answer> {
+    const transaction = this.#transaction;
+    if (!transaction) return replies.mailFirst;
+    if (transaction.recipient === undefined) return replies.noRecipients;
+    if (!this.#hasRoom(transaction.size)) return replies.noRoom;
+    return whenKnown(this.parts.questions.isOverRate(this.parts.client), (isOver) =>
+      isOver ? bounceReplies.overRate : replies.startData,
+    );
+  }
+
+  #hasRoom(size: number): boolean {
+    return this.parts.context.bodies.admits(this.parts.session.bodyOwner, size);
+  }
+}
 
 const minuteMs = 60_000;
 /** Addresses that are remembered. For a new one, the address that began its minute first is forgotten. */
@@ -112,7 +200,7 @@ export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
   return {
     limits: settings,
     bodies,
-    commands: (context, session) => new BounceCommands(context, { ...session, questions }),
+    commands: (parts) => new BounceCommands({ ...parts, questions }),
     take: async (message) => {
       const { result, queueId, why, answer } = await judge(parts, message);
       taken.add(result);

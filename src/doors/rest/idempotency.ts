@@ -1,6 +1,5 @@
-// Idempotency-Key (D48): a key stands for one message, however often the request comes and however many come at the same time.
-// Keys of requests under way are in memory; keys of messages are in the store, written in the same commit as the message. Of
-// requests at several processes at once the store keeps one message, and the others ask it again.
+// Idempotency-Key (D48): a key stands for one message, however often and at how many processes its request comes at once. Keys under way
+// are in memory; those of messages are in the store, written in the message's commit.
 
 import type { Idempotency } from '../../pipeline/submit.ts';
 import { type Fault, Refusal } from '../../web/http/envelope.ts';

@@ -1,5 +1,4 @@
-// Requests that wait to hear what becomes of their message (D44). Delivery tells every outcome; each request hears those of its
-// own message.
+// Requests that wait for what becomes of their message (D44): delivery tells all outcomes, and each hears its own.
 
 /** What became of an attempt for a recipient. */
 export type OutcomeKind = 'delivered' | 'deferred' | 'failed';

@@ -1,5 +1,4 @@
-// Reads what a request of send holds besides addresses and headers: subject, text, HTML and attachments, with their limits
-// (D42, D43).
+// What a request of send holds besides addresses and headers: subject, text, HTML and attachments (D42, D43).
 
 import type { Attachment, SubmissionBody, Violation } from '../../pipeline/submit.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
@@ -84,12 +83,7 @@ function sizeViolations(octets: { readonly texts: number; readonly attachments: 
   return [{ code: 'E_CONTENT_TOO_LARGE', message }];
 }
 
-/**
- * Reads text, HTML and attachments.
- * @param decoded the attachments' contents by their pointers
- * @returns the body, and every fault in it besides those of its shape. Where the content is larger than a message may be, the body is
- *   empty: nothing is built of it then
- */
+/** Reads text, HTML and attachments. @param decoded contents by pointer @returns the body (empty where too large) and its faults */
 export function readContent(
   body: JsonObject,
   decoded: ReadonlyMap<string, DecodedText>,

@@ -1,5 +1,4 @@
-// The REST endpoints send, send_raw and validate (D43-D48). This file makes Submissions and writes answers; header rules, DKIM
-// keys and the spool are known elsewhere.
+// The REST endpoints send, send_raw and validate (D43-D48), which make Submissions and write answers.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';

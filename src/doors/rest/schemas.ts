@@ -1,5 +1,4 @@
-// What send, send_raw and validate take and give, as typebox schemas. The same schemas judge requests and describe them in the
-// OpenAPI document (D43, D44, D46, D47).
+// What send, send_raw and validate take and give: for judging, and for the OpenAPI document (D43, D44, D46, D47).
 
 import { Type } from 'typebox';
 

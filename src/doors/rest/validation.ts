@@ -1,5 +1,4 @@
-// The verdict of `validate` (D47): every violation in the order of `send`, the counts, and the headers that the message would
-// leave with. `postern check` runs the same code.
+// The verdict of `validate` (D47) and of `postern check`: violations as of `send`, counts, and the headers that would leave.
 
 import type { examine, Submission, Violation } from '../../pipeline/submit.ts';
 import { cutText } from '../../web/http/json/cut-text.ts';

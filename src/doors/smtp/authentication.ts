@@ -3,6 +3,7 @@
 import type { Submitter } from '../../accounts/account.ts';
 import { hashToken } from '../../accounts/token-store.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
+import { Part } from '../../base/part.ts';
 import type { Client, DialogueContext } from './dialogue-context.ts';
 import { type Answer, replies } from './replies.ts';
 
@@ -44,20 +45,13 @@ interface LoginAttempt {
 }
 
 /** One session's authentication. */
-export class Authentication {
-  readonly #context: DialogueContext;
-  readonly #client: Client;
+export class Authentication extends Part<{ readonly context: DialogueContext; readonly client: Client }> {
   #helo: string | undefined;
   #submitter: Submitter | undefined;
   /** The hash of the token that was accepted, for reading its row again. */
   #tokenHash = '';
   #exchange: ((response: string) => MaybePromise<Answer>) | undefined;
   #failures = 0;
-
-  constructor(context: DialogueContext, client: Client) {
-    this.#context = context;
-    this.#client = client;
-  }
 
   get submitter(): Submitter | undefined {
     return this.#submitter;
@@ -68,14 +62,11 @@ export class Authentication {
     return this.#exchange !== undefined;
   }
 
-  /**
-   * Reads the token's row again, so that a token revoked or expired since the login is no longer accepted (D94).
-   * @returns the submitter; undefined, and from then on nobody, where the token no longer counts or may no longer send
-   */
+  /** Reads the token again: one revoked or expired since the login counts no more (D94). undefined, and nobody from then on. */
   renew(): MaybePromise<Submitter | undefined> {
     const submitter = this.#submitter;
     if (!submitter) return undefined;
-    return whenKnown(this.#context.accounts.authenticateHash(this.#tokenHash), (found) => {
+    return whenKnown(this.parts.context.accounts.authenticateHash(this.#tokenHash), (found) => {
       if (found?.credential.scopes.has('email:send')) {
         this.#submitter = found;
         return found;
@@ -86,8 +77,8 @@ export class Authentication {
   }
 
   #lost({ account, credential }: Submitter): void {
-    const { log, listener } = this.#context;
-    const { sessionId: session, address: client } = this.#client;
+    const { log, listener } = this.parts.context;
+    const { sessionId: session, address: client } = this.parts.client;
     const facts = { session, listener: listener.name, client, account: account.name, credential: credential.name };
     log.info(facts, 'token no longer valid');
     this.forget();
@@ -149,14 +140,14 @@ export class Authentication {
   }
 
   #login(mechanism: string, login: Login): MaybePromise<Answer> {
-    const pause = this.#context.guessing.pause(this.#client.address);
+    const pause = this.parts.context.guessing.pause(this.parts.client.address);
     return pause ? pause.then(() => this.#judge(mechanism, login)) : this.#judge(mechanism, login);
   }
 
   /** D93: the password alone selects the token. It is looked up for every user name, so that timing reveals nothing. */
   #judge(mechanism: string, { userName, password }: Login): MaybePromise<Answer> {
     const tokenHash = hashToken(password);
-    return whenKnown(this.#context.accounts.authenticateHash(tokenHash), (found) => {
+    return whenKnown(this.parts.context.accounts.authenticateHash(tokenHash), (found) => {
       const named =
         found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
       if (!found || !named) return this.#guessed({ mechanism, userName, answer: replies.badCredentials });
@@ -171,10 +162,10 @@ export class Authentication {
 
   /** Answers a wrong token: the more of them its address has sent to any door, the longer the answer waits (D92). */
   #guessed(attempt: LoginAttempt): MaybePromise<Answer> {
-    return whenKnown(this.#context.guessing.failed(this.#client.address), (penalty) => {
+    return whenKnown(this.parts.context.guessing.failed(this.parts.client.address), (penalty) => {
       if (penalty.kind === 'turnedAway') {
         // In a flood, wrong tokens are only counted, not logged one by one.
-        this.#context.onAuthFailure();
+        this.parts.context.onAuthFailure();
         return replies.tooManyAuthFailures;
       }
       const answer = this.#failed(attempt);
@@ -183,15 +174,15 @@ export class Authentication {
   }
 
   #failed(attempt: LoginAttempt): Answer {
-    const { accounts, listener, log, limits, onAuthFailure } = this.#context;
+    const { accounts, listener, log, limits, onAuthFailure } = this.parts.context;
     const { mechanism, userName, answer } = attempt;
     this.#failures += 1;
     onAuthFailure();
     log.warn(
       {
-        session: this.#client.sessionId,
+        session: this.parts.client.sessionId,
         listener: listener.name,
-        client: this.#client.address,
+        client: this.parts.client.address,
         helo: this.#helo,
         mechanism,
         // People type secrets into the wrong field: an unknown user name is not logged.

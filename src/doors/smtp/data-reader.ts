@@ -1,6 +1,5 @@
-// Reads the octets of DATA: dot-unstuffing, the end of data, and how much of a message is kept (RFC 5321 §4.5.2).
-// Only CRLF.CRLF ends the data, and only a dot behind CRLF is unstuffed; a bare CR or LF is data like any other octet.
-// That prevents SMTP smuggling, whatever the next hop takes for a line end (D11).
+// Reads the octets of DATA: dot-unstuffing, the end, and how much is kept (RFC 5321 §4.5.2). Only CRLF.CRLF ends the data, and only a dot
+// behind CRLF is unstuffed; a bare CR or LF is data. That prevents SMTP smuggling, whatever the next hop takes for a line end (D11).
 
 import type { BodyReservation } from '../../base/body-budget.ts';
 
@@ -56,10 +55,7 @@ export class DataReader {
     return this.size > this.#limits.messageBytes * 2;
   }
 
-  /**
-   * Takes octets from `from` on. It removes dots in place, so it may change the chunk up to the index that it gives back.
-   * @returns the index behind the last octet taken: behind the end of data when `ended`, else the chunk's length
-   */
+  /** Takes octets from `from` on, and removes dots in place. @returns the index behind the last one: behind the end when `ended` */
   feed(chunk: Buffer, from: number): number {
     let index = from;
     let pieceFrom = from;

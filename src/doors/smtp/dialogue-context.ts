@@ -1,5 +1,4 @@
-// What the door hands to a session's dialogue: the questions that it may ask, and who the client is. Answers that come from
-// a store may come late.
+// What the door hands to a dialogue: its questions, whose answers may come late from a store, and who the client is.
 
 import type { Account, Submitter } from '../../accounts/account.ts';
 import type { Accounts } from '../../accounts/accounts.ts';
@@ -53,11 +52,15 @@ export interface TransactionCommands {
   data(): MaybePromise<Answer>;
 }
 
+/** What the commands of one session work with. */
+export interface CommandParts {
+  readonly context: DialogueContext;
+  readonly client: Client;
+  readonly session: MailSession;
+}
+
 /** Makes the mail commands of a session. */
-export type CommandsOf = (
-  context: DialogueContext,
-  parts: { readonly client: Client; readonly session: MailSession },
-) => TransactionCommands;
+export type CommandsOf = (parts: CommandParts) => TransactionCommands;
 
 /** What a dialogue may ask of the door, and what it reports. */
 export interface DialogueContext {

@@ -37,9 +37,9 @@ export class Dialogue implements MailSession {
     this.#context = context;
     this.#client = client;
     this.secure = secure;
-    this.#authentication = new Authentication(context, client);
-    const parts = { client, session: this };
-    this.#mail = context.commands ? context.commands(context, parts) : new MailCommands(context, parts);
+    this.#authentication = new Authentication({ context, client });
+    const parts = { context, client, session: this };
+    this.#mail = context.commands ? context.commands(parts) : new MailCommands(parts);
   }
 
   /** The account and credential of the session, once known. */

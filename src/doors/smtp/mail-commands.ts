@@ -3,6 +3,7 @@
 import type { Account } from '../../accounts/account.ts';
 import { mapSender, type SenderMap } from '../../accounts/sender-map.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
+import { Part } from '../../base/part.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
 import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
 import type { Envelope } from '../../mail/envelope.ts';
@@ -10,14 +11,7 @@ import { tellingWords, type Violation } from '../../pipeline/submit.ts';
 import type { RefusalFacts } from '../../spool/events/refusal.ts';
 import type { JournalDetails } from '../../spool/journal/journal-details.ts';
 import { readMail, readRcpt } from './address-command.ts';
-import type {
-  Client,
-  DialogueContext,
-  DoorAccounts,
-  MailSession,
-  SessionFacts,
-  TransactionCommands,
-} from './dialogue-context.ts';
+import type { Client, CommandParts, DoorAccounts, SessionFacts, TransactionCommands } from './dialogue-context.ts';
 import { type Answer, printableAscii, refusalReply, replies, tooLarge, withLink } from './replies.ts';
 
 interface MailTransaction {
@@ -82,20 +76,8 @@ export function senderViolation(
 }
 
 /** The mail commands of one session. Hand in each command only when the one before has been answered. */
-export class MailCommands implements TransactionCommands {
-  readonly #context: DialogueContext;
-  readonly #client: Client;
-  readonly #session: MailSession;
+export class MailCommands extends Part<CommandParts> implements TransactionCommands {
   #transaction: MailTransaction | undefined;
-
-  constructor(
-    context: DialogueContext,
-    { client, session }: { readonly client: Client; readonly session: MailSession },
-  ) {
-    this.#context = context;
-    this.#client = client;
-    this.#session = session;
-  }
 
   get envelope(): Envelope | undefined {
     const transaction = this.#transaction;
@@ -112,26 +94,26 @@ export class MailCommands implements TransactionCommands {
 
   /** Gives the refusal where TLS or the submitter is missing, which every mail command needs (D40); else undefined. */
   #barred(): Answer | undefined {
-    const { listener } = this.#context;
-    if (!this.#session.secure && listener.tls === 'starttls' && !listener.allowInsecureAuth)
+    const { listener } = this.parts.context;
+    if (!this.parts.session.secure && listener.tls === 'starttls' && !listener.allowInsecureAuth)
       return replies.mustStartTls;
-    return this.#session.submitter ? undefined : replies.authRequired;
+    return this.parts.session.submitter ? undefined : replies.authRequired;
   }
 
   mail(line: Buffer): MaybePromise<Answer> {
     const barred = this.#barred();
     if (barred) return barred;
-    if (this.#session.helo === undefined) return replies.sayHelloFirst;
+    if (this.parts.session.helo === undefined) return replies.sayHelloFirst;
     if (this.#transaction) return replies.nestedMail;
     // RFC 4954 §6: 530 to any command that needs an authentication where there is none, or it is no longer valid.
-    return whenKnown(this.#session.renew(), (submitter) => (submitter ? this.#open(line) : replies.tokenGone));
+    return whenKnown(this.parts.session.renew(), (submitter) => (submitter ? this.#open(line) : replies.tokenGone));
   }
 
   #open(line: Buffer): Answer {
-    const command = readMail(line, this.#session.secure);
+    const command = readMail(line, this.parts.session.secure);
     if ('code' in command) return command;
     const { path, parameters, size } = command;
-    if (size > this.#context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
+    if (size > this.parts.context.limits.messageBytes) return this.#tooLarge(path.mailbox, size);
     if (size > 0 && !this.#hasRoom(size)) return this.#noRoom(path.mailbox, size);
     const mailbox = this.#completed(path.mailbox, path.domain);
     const refused = this.#senderRefused(mailbox);
@@ -150,13 +132,13 @@ export class MailCommands implements TransactionCommands {
 
   /** RFC 1870 §6.1: a message that is declared too large is refused here, before its octets are sent. */
   #tooLarge(from: string, size: number): Answer {
-    const reply = tooLarge(this.#context.limits.messageBytes);
+    const reply = tooLarge(this.parts.context.limits.messageBytes);
     const violations = [{ code: 'E_CONTENT_TOO_LARGE', message: reply.text }];
     return this.#refuse({ stage: 'message', senderPath: from, size, violations }, reply);
   }
 
   #hasRoom(size: number): boolean {
-    return this.#context.bodies.admits(this.#session.bodyOwner, size);
+    return this.parts.context.bodies.admits(this.parts.session.bodyOwner, size);
   }
 
   #noRoom(from: string, size: number): Answer {
@@ -166,15 +148,15 @@ export class MailCommands implements TransactionCommands {
 
   /** D4b: an address without a domain gets the credential's default domain, where there is one. */
   #completed(mailbox: string, domain: string | undefined): string {
-    const defaultDomain = this.#session.submitter?.credential.defaultDomain;
+    const defaultDomain = this.parts.session.submitter?.credential.defaultDomain;
     return domain !== undefined || mailbox === '' || defaultDomain === undefined
       ? mailbox
       : `${mailbox}@${defaultDomain}`;
   }
 
   #senderRefused(mailbox: string): Answer | undefined {
-    const { accounts, listener } = this.#context;
-    const { account, credential } = this.#session.submitter ?? {};
+    const { accounts, listener } = this.parts.context;
+    const { account, credential } = this.parts.session.submitter ?? {};
     if (!account) return replies.authRequired;
     const senders = listener.senders ?? credential?.senders;
     // D4f: a shadow listener judges the sender with the message, and takes it.
@@ -190,7 +172,7 @@ export class MailCommands implements TransactionCommands {
     const barred = this.#barred();
     if (barred) return barred;
     const transaction = this.#transaction;
-    const account = this.#session.submitter?.account;
+    const account = this.parts.session.submitter?.account;
     if (!transaction || !account) return replies.mailFirst;
     const command = readRcpt(line, transaction.smtputf8);
     if ('code' in command) return command;
@@ -198,14 +180,14 @@ export class MailCommands implements TransactionCommands {
     if (mailbox === '') return replies.badRecipient;
     const asked = askedForRecipient(command.parameters);
     if ('code' in asked) return asked;
-    const { shadow } = this.#context.listener;
+    const { shadow } = this.parts.context.listener;
     const recipient = this.#completed(mailbox, domain);
     if (domain === undefined && recipient === mailbox && !shadow) return replies.recipientWithoutDomain;
     const { recipients } = transaction;
     if (recipients.has(recipient)) return replies.recipientOk;
-    const { recipients: most } = this.#context.limits;
+    const { recipients: most } = this.parts.context.limits;
     if (recipients.size >= most) return { code: 452, enhanced: '4.5.3', text: `Too many recipients: at most ${most}` };
-    return whenKnown(shadow ? false : this.#context.suppressed(account, recipient), (suppressed) => {
+    return whenKnown(shadow ? false : this.parts.context.suppressed(account, recipient), (suppressed) => {
       if (suppressed) return this.#suppressed(transaction, recipient);
       recipients.add(recipient);
       if (asked.notify !== undefined || asked.orcpt !== undefined) transaction.askedFor.set(recipient, asked);
@@ -227,12 +209,12 @@ export class MailCommands implements TransactionCommands {
     const barred = this.#barred();
     if (barred) return barred;
     const transaction = this.#transaction;
-    const account = this.#session.submitter?.account;
+    const account = this.parts.session.submitter?.account;
     if (!transaction || !account) return replies.mailFirst;
     if (transaction.recipients.size === 0) return replies.noRecipients;
     if (!this.#hasRoom(transaction.size)) return this.#noRoom(transaction.reversePath, transaction.size);
-    if (this.#context.listener.shadow) return replies.startData;
-    return whenKnown(this.#context.rateLimit(account, transaction.recipients.size), (violation) =>
+    if (this.parts.context.listener.shadow) return replies.startData;
+    return whenKnown(this.parts.context.rateLimit(account, transaction.recipients.size), (violation) =>
       violation ? this.#overRate(transaction, violation) : replies.startData,
     );
   }
@@ -248,10 +230,10 @@ export class MailCommands implements TransactionCommands {
   #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
     const { code, enhanced } = answer;
     const reply = enhanced === undefined ? { code } : { code, enhanced };
-    const { entryLink } = this.#context;
+    const { entryLink } = this.parts.context;
     const journalId = entryLink?.newId();
-    const entry = { journal: heardOf(this.#client), ...(journalId === undefined ? {} : { journalId }) };
-    this.#context.onRefused({ ...this.#session.refusalFacts, ...refusal, reply, ...entry });
+    const entry = { journal: heardOf(this.parts.client), ...(journalId === undefined ? {} : { journalId }) };
+    this.parts.context.onRefused({ ...this.parts.session.refusalFacts, ...refusal, reply, ...entry });
     return withLink(answer, entryLink, journalId);
   }
 }

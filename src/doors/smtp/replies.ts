@@ -12,11 +12,7 @@ function escapeCharacter(character: string): string {
     : `\\u{${code.toString(16).toUpperCase()}}`;
 }
 
-/**
- * Makes text fit for a reply line: printable ASCII, everything else escaped (`\xC3`, `\u{20AC}`), so that no text from a
- * client can end the line or begin another.
- * @param maxOctets longer text is cut there and ends in `...`
- */
+/** Escapes all but printable ASCII (`\xC3`, `\u{20AC}`), so that no client's text ends a line. @param maxOctets cut there by `...` */
 export function printableAscii(text: string, maxOctets: number): string {
   // Text beyond this length cannot appear in the result, so it is not examined.
   const escaped = text.slice(0, maxOctets + 1).replace(/[^\x20-\x7e]/gu, escapeCharacter);

@@ -154,11 +154,7 @@ export abstract class LibraryConnection extends SMTPConnection {
     this._setListeners(() => this.begun());
   }
 
-  /**
-   * Writes to the client; nothing is written into a handshake or to a client that has gone.
-   * @param text one character an octet
-   * @returns a promise where the client does not read fast enough; it resolves when it has, and never if it goes away
-   */
+  /** Writes to a client that is there, one character an octet. @returns where it reads slowly, a promise until it has read */
   protected write(text: string): Promise<void> | undefined {
     const socket = this._socket;
     if (this._upgrading || socket.destroyed || !socket.writable) return undefined;

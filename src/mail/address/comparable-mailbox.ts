@@ -16,11 +16,7 @@ function withoutNeedlessQuotes(localPart: string): string {
   return quotedString(content);
 }
 
-/**
- * Gives the spelling under which a mailbox is kept and looked up: domain as A-label in lower case, local part in lower
- * case and without needless quotes.
- * @param mailbox as the client wrote it; text that is no address comes back in lower case
- */
+/** The spelling by which a mailbox is looked up: A-label, lower case, no needless quotes. What is no address is lowered. */
 export function comparableMailbox(mailbox: string): string {
   const { localPart, domain } = splitMailbox(mailbox);
   const local = withoutNeedlessQuotes(localPart.normalize('NFC'));

@@ -28,11 +28,7 @@ export function asciiDomain(domain: string): string | undefined {
   return ascii.split('.').every((part) => label.test(part) && part.length <= 63) ? ascii : undefined;
 }
 
-/**
- * Reads an address literal of SMTP (RFC 5321 §4.1.3).
- * @param literal with its brackets: `[192.0.2.1]`, `[IPv6:2001:db8::1]`
- * @returns its normal spelling, with brackets; undefined for an unknown tag, a zone or a short IPv4 form
- */
+/** Reads an address literal (RFC 5321 §4.1.3): `[192.0.2.1]`, `[IPv6:2001:db8::1]`. @returns its normal spelling, if it is one */
 export function addressLiteral(literal: string): string | undefined {
   // Most names are no literals, and the library finds that out by an exception: some 20 microseconds a message.
   const inner = /^\[([^[\]]*)\]$/.exec(literal)?.[1];

@@ -1,6 +1,5 @@
-// Writes address lists (RFC 5322 §3.4) whose text is not ASCII: phrases, quoted-strings and comments become encoded-words
-// (RFC 2047 §5), domains become A-labels; a local part stays raw UTF-8 and makes the message SMTPUTF8 (RFC 6532).
-// Text that is no address list is taken too: only From is refused for its syntax (D14).
+// Writes address lists (RFC 5322 §3.4) in ASCII: phrases, quoted-strings and comments as encoded-words, domains as A-labels; a local part
+// stays raw UTF-8 (RFC 6532). What is no address list is taken too: only From is refused for its syntax (D14).
 
 import {
   encodeComment,

@@ -67,11 +67,7 @@ function fits(mailbox: string): boolean {
   return mailbox.length <= maxMailboxOctets && Buffer.byteLength(mailbox) <= maxMailboxOctets;
 }
 
-/**
- * Reads the path that begins at `start`, with or without angle brackets; behind it stands a blank or the end.
- * @param text the command line, UTF-8 already decoded
- * @returns undefined where there is no path, or it is longer than 256 octets
- */
+/** Reads the path at `start`, with or without brackets, before a blank or the end; undefined for none, or over 256 octets. */
 export function readPath(text: string, start: number): Path | undefined {
   const bracketed = text[start] === '<';
   let index = bracketed ? start + 1 : start;

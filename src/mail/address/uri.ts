@@ -3,11 +3,7 @@
 import ipaddr from 'ipaddr.js';
 import { addressLiteral, asciiDomain } from './domain.ts';
 
-/**
- * Gives a URI's host as it leaves.
- * @param host as given: a name, percent-encoded or not, or an IP address, that of version 6 in brackets
- * @returns a name as A-labels in lower case; an address as given; undefined where it is neither
- */
+/** A URI's host as it leaves: a name, also percent-encoded, as A-labels, an address as given; undefined where it is neither. */
 function uriHost(host: string): string | undefined {
   if (host.startsWith('[')) return host.endsWith(']') && ipaddr.IPv6.isValid(host.slice(1, -1)) ? host : undefined;
   // The library finds out by an exception that a name is no address, which costs more than the whole rule.

@@ -80,10 +80,7 @@ export function charsetDecoder(charset: string): CharsetDecoder | undefined {
   return decoder;
 }
 
-/**
- * Reads UTF-8 that was cut inside one character, as mailers do that count octets: without what is left of that character.
- * @returns undefined where anything else is wrong, or no whole character outside ASCII shows that it is UTF-8
- */
+/** Reads UTF-8 that was cut inside a character by mailers that count octets; undefined where anything else is wrong. */
 function decodeCutUtf8(bytes: Buffer): string | undefined {
   const text = bytes.toString('utf8');
   const at = text.indexOf('\ufffd');

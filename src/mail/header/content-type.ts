@@ -1,5 +1,4 @@
-// Reads Content-Type and Content-Disposition values: type and parameters (RFC 2045 §5.1, RFC 2231), tolerant of what
-// mailers write.
+// Reads Content-Type and Content-Disposition (RFC 2045 §5.1, RFC 2231), tolerant of what mailers write.
 
 import { skipComments } from './quoted-text.ts';
 

@@ -78,12 +78,7 @@ function startOfRun(whole: string, index: number, line: { readonly first: number
 /** Octets between two folds inside a URI's brackets (D12). */
 const uriPieceLength = 900;
 
-/**
- * Folds a field whose URIs in angle brackets are longer than a line can be: one fold per 900 octets inside the brackets,
- * which readers ignore (RFC 2369 §2; D12).
- * @param text as for `foldField`, ASCII
- * @returns undefined when a line would still be over 998 octets
- */
+/** Folds a field of long URIs, every 900 octets inside the brackets (RFC 2369 §2; D12). @returns undefined where that is not enough */
 export function foldInsideBrackets(name: string, text: string): string | undefined {
   const pieces: string[] = [];
   let open = `${name}: `;

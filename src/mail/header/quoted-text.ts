@@ -3,12 +3,7 @@
 
 const backslash = 0x5c;
 
-/**
- * Finds the end of text between two marks, such as a quoted-string; a mark behind a backslash does not end it.
- * @param start where the first mark stands
- * @param mark the closing one
- * @returns the offset behind it, or -1 where there is none
- */
+/** The end of text between marks, but for those behind a backslash. @param mark the closing one @returns the offset behind, or -1 */
 export function closingEnd(text: string, start: number, mark: '"' | ']'): number {
   const wanted = mark.charCodeAt(0);
   for (let at = start + 1; at < text.length; at += 1) {

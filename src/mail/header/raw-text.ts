@@ -61,11 +61,7 @@ interface RawTextOptions {
   readonly structured: boolean;
 }
 
-/**
- * Reads a field body's octets as text.
- * @returns the given text, raw octets decoded; encoded-words are not decoded, but those with 8-bit octets in them are
- *   written anew in UTF-8. Linear
- */
+/** Reads a field body as text. Encoded-words stay, and those with 8-bit octets are written anew in UTF-8. Linear. */
 export function readRawText(bytes: Buffer, options: RawTextOptions): string {
   const { legacyCharset, folded, structured } = options;
   const unfoldIf = (text: string): string => (folded ? unfold(text) : text);

@@ -1,5 +1,4 @@
-// Reads the header section of a MIME part inside the body, field by field (RFC 2045 §3, RFC 5322 §2.2). The limits are
-// those of the message's own header section.
+// Reads the header section of a MIME part (RFC 2045 §3, RFC 5322 §2.2) within the limits of the message's own.
 
 import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../header/header-reader.ts';
 import { COLON, CR, LF, SPACE, TAB } from '../octets.ts';

@@ -1,6 +1,5 @@
-// Builds the MIME tree over a body's octets without decoding or copying: where each part's header section and content lie
-// (RFC 2046 §5.1, RFC 2045 §5, §6). Linear: each octet is searched once, whatever the boundaries are. Depth, number of
-// parts and size of their header sections are bounded, and the walk yields often enough to let other work run.
+// Builds the MIME tree over a body's octets without decoding or copying (RFC 2046 §5.1, RFC 2045 §5, §6). Each octet is searched once;
+// depth, parts and their header sections are bounded, and the walk yields often enough to let other work run.
 
 import { type ContentType, embeddedMessage, parseContentType, plainText } from '../header/content-type.ts';
 import { CR, LF } from '../octets.ts';

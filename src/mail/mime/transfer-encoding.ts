@@ -204,10 +204,7 @@ export async function encodeQuotedPrintable(
   return encoded;
 }
 
-/**
- * Encodes a content as quoted-printable or base64, whichever is smaller (D20); quoted-printable when equal.
- * @param options `text` when its CRLFs are line breaks; `yieldToEventLoop` is called between two slices of a large content
- */
+/** Encodes as quoted-printable, or as base64 where that is smaller (D20). @param options `text`: its CRLFs are line breaks */
 export async function encodeSmaller(
   content: Buffer,
   options: { readonly text: boolean; readonly yieldToEventLoop?: YieldToEventLoop | undefined },

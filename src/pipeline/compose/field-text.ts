@@ -1,5 +1,4 @@
-// The text of header fields: how one is read from its octets (D13), how it is written by its name and the catalogue's syntax (D12,
-// D13), or written as it was given (D20).
+// The text of header fields: read from octets (D13), written by the catalogue's syntax (D12, D13), or as given (D20).
 
 import { isAscii } from 'node:buffer';
 import { maximumLineLength } from '../../mail/header/fold.ts';

@@ -146,11 +146,7 @@ export function explain(given: Submission, context: CheckContext): Explanation {
   return { admitted: violations.length === 0, headers, violations, usage, limits: headerLimits };
 }
 
-/**
- * Tells what became of each field, one letter for each, in the order of the text.
- * @param removed the places, among all fields, of those that were removed because the policy is only observed (D4c); the
- *   judgement is then about the others
- */
+/** Tells what became of each field, a letter each in their order. @param removed places of those removed by observing (D4c) */
 export function verdictLetters(judgement: Judgement, removed: readonly { readonly index: number }[] = []): string {
   const gone = new Set(removed.map(({ index }) => index));
   let text = '';

@@ -1,5 +1,4 @@
-// What is told of one header to whoever was refused for it: its rule in a sentence, examples, who sends it, the cure. The pages at
-// /headers and docs/headers.md are made of it.
+// What is told of a header, at /headers and in docs/headers.md: its rule, examples, who sends it, the cure.
 
 import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
 import { type HeaderExamples, headerExamples, type SenderNote, senderNotes } from './header-notes.ts';

@@ -197,11 +197,7 @@ export function strippedField(
   return { field, key, row, handling: 'stripped', stripReason };
 }
 
-/**
- * Judges one field by itself; whether its name repeats is judged beside the others.
- * @param submission its door, credential and charset matter here
- * @param strip decides what the operator has removed from this message (D4a, D4e); absent: nothing is removed
- */
+/** Judges one field by itself. @param strip decides what the operator has removed (D4a, D4e); absent: nothing */
 export function judgeField(submission: Submission, field: HeaderField, strip?: Stripper): JudgedField {
   const { key, row, fault } = identify(field);
   // Decided before the name is judged, so that a name that breaks D10, such as MSIP_Labels, can be removed too.

@@ -71,10 +71,7 @@ export function completeAddresses(field: CheckedField, defaultDomain: string): C
   return { ...field, text, decoded: decodeWords(text) };
 }
 
-/**
- * Octets of a From value, as it came in, that are read at most. From holds one mailbox, whose address has at most 254
- * octets; the rest is a display name and comments. Writing them anew takes time on the thread that serves everyone.
- */
+/** Octets of a From value that are read at most: an address has 254, and what comes with it is written anew on this thread. */
 const MAX_FROM_BYTES = 8192;
 
 type FromMailbox = { readonly mailbox: Mailbox } | { readonly code: RejectionCode; readonly reason: string };
@@ -148,10 +145,7 @@ interface ReadFrom {
   readonly from?: Omit<Sender, 'sendingDomain'>;
 }
 
-/**
- * Reads the From of a mail server's bounce (D4b): it becomes MAILER-DAEMON at the credential's default domain, and the
- * given text is kept in X-Original-From. Undefined for other messages, and where the credential has no default domain.
- */
+/** Reads the From of a mail server's bounce (D4b), which becomes MAILER-DAEMON at the default domain; undefined for others. */
 function readBounceFrom(submission: Submission, given: CheckedField, find: FindSendingDomain): ReadFrom['from'] {
   const { account, credential } = submission.submitter;
   const domain = credential.defaultDomain;

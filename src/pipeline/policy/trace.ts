@@ -10,11 +10,7 @@ const MAX_PASSES = 3;
 /** A number of passes that is written into a field is believed up to this one. */
 const passPattern = /^ \(postern(?:; pass (\d{1,3}))?\)/;
 
-/**
- * Counts how often a message has passed this gateway, by the Received headers that the gateway wrote. Where these were
- * removed (D4a), the last one says how many passes there were.
- * @param hostname what the gateway calls itself
- */
+/** How often a message has passed this gateway by its Received fields; where these were removed (D4a), the last one says it. */
 export function passesOf(trace: readonly HeaderField[], hostname: string): number {
   const own = `by ${hostname.toLowerCase()}`;
   let passes = 0;
@@ -27,12 +23,7 @@ export function passesOf(trace: readonly HeaderField[], hostname: string): numbe
   return passes;
 }
 
-/**
- * Says why a message is in a loop.
- * @param trace its Received headers, those too that are removed before it leaves
- * @param hostname what the gateway calls itself; without it only the number of hops counts
- * @returns undefined where it is not
- */
+/** Says why a message is in a loop, if it is. @param trace all its Received headers @param hostname the gateway's, if known */
 export function loopReason(trace: readonly HeaderField[], hostname: string | undefined): string | undefined {
   if (trace.length > MAX_RECEIVED) return `${trace.length} Received headers, over ${MAX_RECEIVED} are a mail loop`;
   const passes = hostname === undefined ? 0 : passesOf(trace, hostname);

@@ -122,10 +122,7 @@ function cureName({ message, field: name = '' }: EventViolation): Cure {
   return config({ kind: 'strip', name }, 'Rename it: letters, digits and hyphens, underscores behind X- only.');
 }
 
-/**
- * Whether no registry gives a domain out: it is below no public suffix, as a host's own name or `box.internal`, or for special use, as
- * `nas.home.arpa` and `example.com`, which are below one (RFC 6761 and IANA's registry of such names).
- */
+/** Whether no registry gives a domain out: below no public suffix (`box.internal`), or of special use (RFC 6761). */
 function isNobodys(domain: string): boolean {
   if (asciiDomain(domain) !== domain) return false;
   const { isIcann, isSpecialUse } = parse(domain, { allowPrivateDomains: false, detectSpecialUse: true });

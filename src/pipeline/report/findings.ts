@@ -1,5 +1,4 @@
-// Collects what was refused, or would have been, by credential and mailer, and what cures it. It holds a bounded number of
-// rows, however many messages are added.
+// Collects refusals by credential and mailer, and what cures them, in a bounded number of rows.
 
 import type { Credential } from '../../accounts/account.ts';
 import { cutText } from '../../spool/events/event-bounds.ts';

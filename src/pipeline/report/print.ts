@@ -1,5 +1,4 @@
-// Writes the report as text for a person and as JSON for a program. Anything in it may come from a client, so characters that
-// could control a terminal are escaped.
+// Writes the report as text and as JSON. Clients wrote much of it, so characters that control a terminal are escaped.
 
 import { escapeCharacters } from '../../base/escape-text.ts';
 import type { Cure } from './cure.ts';

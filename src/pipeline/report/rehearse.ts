@@ -3,7 +3,7 @@
 import type { Submitter } from '../../accounts/account.ts';
 import { cutText, eventBounds } from '../../spool/events/event-bounds.ts';
 import type { EventViolation } from '../../spool/events/mail-event.ts';
-import { mailerOf } from '../../spool/events/mailer-mark.ts';
+import { mailerOf } from '../../spool/events/refusal.ts';
 import { type BuildParts, examine, type Submission, type Violation } from '../submit.ts';
 import type { ArchivedMessage } from './archive/archived-message.ts';
 import { charsetHint } from './cure.ts';

@@ -1,5 +1,4 @@
-// Settings of a credential that cure refusals: their lines in the configuration, and whether a credential has them already (D4,
-// D4a, D4b, D4d, D4e).
+// Settings of a credential that cure refusals, as lines of its configuration (D4, D4a, D4b, D4d, D4e).
 
 import type { Credential } from '../../accounts/account.ts';
 import { type FieldNames, hasName, type StripRules, stripRules } from '../../accounts/strip-rules.ts';

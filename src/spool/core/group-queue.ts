@@ -1,5 +1,4 @@
-// Gathers what is to be written while the last group is being committed, so that many messages share one transaction and one
-// sync of the disk.
+// Gathers what comes while the last group is being committed, so that many messages share one sync of the disk.
 
 /** Operations of one group at most, so that no caller waits long for its commit. */
 const mostOperations = 1024;

@@ -1,5 +1,4 @@
-// Tables that are the same in both engines, in the words of SQLite (`inPostgres` has those of PostgreSQL). Times are milliseconds
-// since 1970.
+// Tables that both engines have, in the words of SQLite (see `inPostgres`). Times are milliseconds since 1970.
 
 /** What each account has in the spool; a row only where it has something. Kept in the transactions that change it. */
 export const countTable = `

@@ -1,12 +1,12 @@
-// Counts what happens by account and minute: in memory, and every two seconds into the database. What was counted since then is lost
-// when the process is killed; a stop writes everything. And tells once a minute how much waits, for each account and for all together, so that
-// it can be plotted afterwards: every process tells the same, and the last one counts.
+// Counts what happens by account and minute, in memory and every two seconds in the database: a killed process loses what came since.
+// Once a minute it tells how much waits, for each account and for all; every process tells the same, and the last one counts.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import {
   type Counted,
   type Figure,
@@ -49,8 +49,7 @@ interface CountingParts {
 }
 
 /** The figures of this process, and of all. */
-export class MinuteFigures {
-  readonly #parts: CountingParts & { readonly store: FigureStore };
+export class MinuteFigures extends Part<CountingParts & { readonly store: FigureStore }> {
   /** What is counted is added in place. */
   readonly #waiting = new Map<string, Figure & { count: number }>();
   /** The names of each account in its latest minute. There are as many entries as accounts. */
@@ -58,10 +57,6 @@ export class MinuteFigures {
   #stop: () => Promise<void> = () => Promise.resolve();
   #prunedMinute = 0;
   #isFailing = false;
-
-  constructor(parts: CountingParts & { readonly store: FigureStore }) {
-    this.#parts = parts;
-  }
 
   /** Counts. @param at when it happened, milliseconds since 1970 */
   count(account: string, at: number, counted: readonly Counted[]): void {
@@ -93,14 +88,14 @@ export class MinuteFigures {
   /** Reads figures, those that this process has just counted among them. */
   async read(query: FigureQuery): Promise<readonly Omit<Figure, 'account'>[]> {
     await this.write();
-    return await this.#parts.store.read(query);
+    return await this.parts.store.read(query);
   }
 
   /** Writes what waits. Calls meanwhile share one writing. Never rejects: what could not be written waits for the next time. */
   readonly write = onceAtATime(() => this.#write());
 
   async #write(): Promise<void> {
-    const { store, clock, log } = this.#parts;
+    const { store, clock, log } = this.parts;
     const figures = [...this.#waiting.values()];
     this.#waiting.clear();
     try {

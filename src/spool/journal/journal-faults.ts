@@ -1,6 +1,5 @@
-// Finds out whether a stored row of the journal is one that its readers understand: what journal-of-event.ts writes, of this release
-// or an earlier one. What is absent is no fault, since earlier releases wrote less. Readers of a journal in use take a row that
-// they do not understand as one of which nothing is known, so that it stops nobody from reading the others.
+// Finds out whether a row of the journal is one that its readers understand, of this release or an earlier one, which wrote less. Of a
+// row that they do not understand readers know nothing, so that it stops nobody from reading the others.
 
 import { errorMessage } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';

@@ -10,6 +10,7 @@ import type { Migrations } from '../../base/database/database.ts';
 import type { MovedMark } from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { uuidv7 } from '../../base/ids.ts';
+import { Part } from '../../base/part.ts';
 import { ensurePartitions } from '../postgres/events/event-partitions.ts';
 import { DatabaseClock } from '../postgres/server/database-clock.ts';
 import { type Copying, copyOctets, copyRows } from './copy-table.ts';
@@ -86,7 +87,7 @@ export async function moveData(request: MoveRequest): Promise<Moved> {
     return { rows: new Map(), octets: 0, left: noDamage, wasDone: true };
   }
   if (mark) source.takeMarkOff();
-  return await new Move(request, source, target).run();
+  return await new Move({ request, source, target }).run();
 }
 
 function refuseOther(mark: MovedMark | undefined, { file, shown }: MoveRequest): void {
@@ -110,95 +111,91 @@ function markDone(source: SourceFile, mark: MovedMark): void {
   }
 }
 
-class Move {
-  readonly #request: MoveRequest;
-  readonly #source: SourceFile;
-  readonly #target: TargetDatabase;
-  readonly #clock: Clock;
+interface MoveParts {
+  readonly request: MoveRequest;
+  readonly source: SourceFile;
+  readonly target: TargetDatabase;
+}
+
+class Move extends Part<MoveParts> {
+  readonly #clock = this.parts.request.clock ?? systemClock;
   #copied = 0;
   #octets = 0;
   #all = 0;
 
-  constructor(request: MoveRequest, source: SourceFile, target: TargetDatabase) {
-    this.#request = request;
-    this.#source = source;
-    this.#target = target;
-    this.#clock = request.clock ?? systemClock;
-  }
-
   async run(): Promise<Moved> {
-    const { migrations, bodiesFolder, leaveDamaged, signal } = this.#request;
-    this.#source.migrate(migrations.sqlite);
+    const { migrations, bodiesFolder, leaveDamaged, signal } = this.parts.request;
+    this.parts.source.migrate(migrations.sqlite);
     this.#refuseUnknown();
     this.#tell('Looking at the messages');
-    const messages = await findDamagedMessages(this.#source, bodiesFolder);
+    const messages = await findDamagedMessages(this.parts.source, bodiesFolder);
     this.#tell('Looking at the journal');
-    const left = { messages, entries: findDamagedEntries(this.#source) };
+    const left = { messages, entries: findDamagedEntries(this.parts.source) };
     if (messages.size + left.entries.size > 0 && !leaveDamaged) throw new DamagedRows(left);
     try {
-      await this.#target.begin();
+      await this.parts.target.begin();
       const moved = await this.#copy(left);
       signal.throwIfAborted();
       await this.#keep();
       return { ...moved, left, wasDone: false };
     } catch (thrown) {
-      await this.#target.undo();
+      await this.parts.target.undo();
       throw thrown;
     }
   }
 
   #refuseUnknown(): void {
     const known = new Set([...movedTables.map(({ name }) => name), ...Object.keys(leftTables)]);
-    const unknown = this.#source.tables().filter((name) => !known.has(name));
+    const unknown = this.parts.source.tables().filter((name) => !known.has(name));
     if (unknown.length > 0)
       throw new Error(`The database has tables that this program does not know: ${unknown.join(', ')}`);
   }
 
   #tell(step: string): void {
-    this.#request.progress({ step, rows: this.#copied, allRows: this.#all, octets: this.#octets });
+    this.parts.request.progress({ step, rows: this.#copied, allRows: this.#all, octets: this.#octets });
   }
 
   async #copy(left: Damaged): Promise<Pick<Moved, 'rows' | 'octets'>> {
     const clock = new DatabaseClock(this.#clock);
-    clock.compare(await this.#target.time());
+    clock.compare(await this.parts.target.time());
     const copying: Copying = {
-      ...{ source: this.#source, target: this.#target, left, signal: this.#request.signal },
+      ...{ source: this.parts.source, target: this.parts.target, left, signal: this.parts.request.signal },
       // What the spool's time is ahead of the server's.
-      shift: this.#source.number('SELECT coalesce(max(offset), 0) FROM spool_clock') + clock.stored(0),
+      shift: this.parts.source.number('SELECT coalesce(max(offset), 0) FROM spool_clock') + clock.stored(0),
       onCopied: (table, rows, octets) => {
         this.#copied += rows;
         this.#octets += octets;
         this.#tell(`Copying ${table}`);
       },
     };
-    this.#all = this.#source.number('SELECT count(*) FROM spool_messages');
-    for (const { name } of movedTables) this.#all += this.#source.number(`SELECT count(*) FROM "${name}"`);
+    this.#all = this.parts.source.number('SELECT count(*) FROM spool_messages');
+    for (const { name } of movedTables) this.#all += this.parts.source.number(`SELECT count(*) FROM "${name}"`);
     const until = this.#clock.now();
-    await ensurePartitions((sql, values) => this.#target.query(sql, values), {
-      ...{ since: this.#source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
-      lastEvent: this.#source.number(lastNumber('mail_events')),
+    await ensurePartitions((sql, values) => this.parts.target.query(sql, values), {
+      ...{ since: this.parts.source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
+      lastEvent: this.parts.source.number(lastNumber('mail_events')),
     });
     const sent = [];
     for (const table of movedTables) {
       this.#tell(`Copying ${table.name}`);
       sent.push(await copyRows(table, copying));
     }
-    const copied = await copyOctets(copying, this.#request.bodiesFolder);
+    const copied = await copyOctets(copying, this.parts.request.bodiesFolder);
     const { octets } = copied;
     sent.push(copied);
     this.#tell('Counting what was written');
-    for (const change of derivedTables) await this.#target.query(change, [], { isLong: true });
+    for (const change of derivedTables) await this.parts.target.query(change, [], { isLong: true });
     for (const { name, select, change } of movedCounters) {
-      const [row] = await this.#target.query(change, [this.#source.number(select)]);
+      const [row] = await this.parts.target.query(change, [this.parts.source.number(select)]);
       if (row?.['value'] === null || row?.['value'] === undefined)
         throw new Error(`The target's ${name} has no number that goes on`);
     }
     for (const table of sent) {
       this.#tell(`Checking ${table.name}`);
-      await table.verify(this.#target);
+      await table.verify(this.parts.target);
     }
     const sizes = 'SELECT coalesce(sum(size), 0) AS octets FROM spool_messages';
-    const [row] = await this.#target.query(sizes, [], { isLong: true });
+    const [row] = await this.parts.target.query(sizes, [], { isLong: true });
     const kept = Number(row?.['octets']);
     if (kept !== octets) throw new Error(`The target has messages of ${kept} octets, and ${octets} were sent`);
     return { rows: new Map(sent.map(({ name, rows }) => [name, rows])), octets };
@@ -207,27 +204,27 @@ class Move {
   /** Has the target keep everything, and the source marked as moved. */
   async #keep(): Promise<void> {
     const at = this.#clock.now();
-    const mark = { id: uuidv7(at), target: this.#request.shown, at, isDone: false };
+    const mark = { id: uuidv7(at), target: this.parts.request.shown, at, isDone: false };
     this.#tell('Keeping everything');
-    this.#source.putMark(mark);
+    this.parts.source.putMark(mark);
     try {
-      await this.#target.commit(mark.id, at);
+      await this.parts.target.commit(mark.id, at);
     } catch (thrown) {
       if (!(thrown instanceof EndUnknown) || !(await this.#askEnd(mark.id))) {
-        this.#source.takeMarkOff();
+        this.parts.source.takeMarkOff();
         throw thrown instanceof EndUnknown
           ? new Error(`The target went away and has kept nothing: ${thrown.message}`, { cause: thrown })
           : thrown;
       }
     }
-    markDone(this.#source, mark);
+    markDone(this.parts.source, mark);
     // Without it the server would learn only later how many rows there are. It is not needed.
-    await this.#target.query('ANALYZE', [], { isLong: true }).catch(() => undefined);
+    await this.parts.target.query('ANALYZE', [], { isLong: true }).catch(() => undefined);
   }
 
   /** Asks the target what it has kept. @throws EndUnknown where it does not answer */
   async #askEnd(id: string): Promise<boolean> {
-    const { url, migrations } = this.#request;
+    const { url, migrations } = this.parts.request;
     for (let count = 1; ; count += 1) {
       try {
         await using target = await TargetDatabase.open({ url, migrations: migrations.postgres });

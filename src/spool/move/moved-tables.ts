@@ -1,5 +1,4 @@
-// How every table of SQLite comes to PostgreSQL. Whoever adds a table says here what becomes of it; a test and the move itself
-// refuse a table that is not named.
+// How each table of SQLite comes to PostgreSQL. A test and the move itself refuse one that is not named here.
 
 import type { Migrations } from '../../base/database/database.ts';
 import { countTallies } from '../core/tally-steps.ts';

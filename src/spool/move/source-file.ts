@@ -1,5 +1,4 @@
-// The SQLite file that is moved. From its opening to its closing nobody else can read or write it, so that nothing changes behind
-// the copy, and no gateway starts on it.
+// The SQLite file that is moved. Nobody else can open it meanwhile, so that nothing changes behind the copy.
 
 import { stat } from 'node:fs/promises';
 import { join } from 'node:path';

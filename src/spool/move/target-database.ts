@@ -1,5 +1,4 @@
-// The PostgreSQL that a move goes to. Everything is written in one transaction, so that the target has all of it or nothing,
-// however the move ends.
+// The PostgreSQL of a move, written in one transaction: it has everything or nothing, however the move ends.
 
 import pg from 'pg';
 import type { Migrations, Row } from '../../base/database/database.ts';

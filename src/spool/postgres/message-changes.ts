@@ -1,5 +1,4 @@
-// Reads the messages that a transaction may change, and writes what the rules (core/message-group.ts) make of them, with one
-// statement for each table.
+// Reads the messages that a transaction may change, and writes what core/message-group.ts makes of them.
 
 import type { Row } from '../../base/database/database.ts';
 import { type GroupMessage, type GroupRecipient, MessageGroup } from '../core/message-group.ts';

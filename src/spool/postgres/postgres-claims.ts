@@ -1,6 +1,5 @@
-// Claims on recipients: whose turn it is, who is claimed, and the transports that recipients wait for. A claim takes rows that
-// nobody else is about to take (SKIP LOCKED), so that claiming processes never wait for one another, nor for those that write.
-// It is committed once its rows are here, so that a process knows what it may have claimed when the connection breaks.
+// Claims on recipients: whose turn it is, who is claimed, and the transports that they wait for. A claim takes rows that nobody else takes
+// (SKIP LOCKED), so that nobody waits, and is committed once its rows are here: a process knows what it may have claimed.
 
 import type { Row } from '../../base/database/database.ts';
 import { BrokenClaim } from '../broken-claim.ts';

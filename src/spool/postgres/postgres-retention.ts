@@ -1,8 +1,7 @@
-// How much the spool keeps and for how long: quotas of accounts, failed messages that are too many or too old, and used
-// Idempotency-Keys.
+// How much the spool keeps and how long: quotas of accounts, failed messages, and used Idempotency-Keys.
 
 import { Unavailable } from '../../base/errors.ts';
-import { pruneKeys } from '../core/key-steps.ts';
+import { pruneKeys } from '../core/tally-steps.ts';
 import type { SpoolEntry } from '../spool.ts';
 import { failedRetentionMilliseconds, type SpoolLimits, type SpoolOptions, whyOverQuota } from '../spool-limits.ts';
 import { integer, text } from '../stored-rows.ts';

@@ -1,8 +1,7 @@
 // The spool's tables in PostgreSQL (D91): those of SQLite, but for what several processes on several hosts need.
 
 import type { Migrations } from '../../base/database/database.ts';
-import { inPostgres } from '../../base/database/postgres-migrations.ts';
-import { takesPartitions } from '../../base/database/postgres-partitions.ts';
+import { inPostgres, takesPartitions } from '../../base/database/postgres-migrations.ts';
 import { countTable, holdTable, keyTable, reportCountTable, reportTables } from '../core/shared-tables.ts';
 
 // INT is INTEGER, which stands for BIGINT in what is translated.
@@ -137,7 +136,8 @@ export const postgresSpoolMigrations: Migrations = {
       reports SMALLINT NOT NULL,
       PRIMARY KEY (message, position)
     );
-    CREATE INDEX spool_due ON spool_recipients (lane, account, (attempts > 0), due_at) WHERE state = 0 AND hold IS NULL;
+    -- What splits a line is a number: a comparison with a truth value is rewritten before indexes are looked for.
+    CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
     CREATE INDEX spool_aside ON spool_recipients (hold) WHERE hold IS NOT NULL;
     CREATE INDEX spool_claims ON spool_recipients (claimed_by) WHERE claimed_by IS NOT NULL;
 
@@ -150,7 +150,8 @@ export const postgresSpoolMigrations: Migrations = {
       ready_at BIGINT NOT NULL,
       PRIMARY KEY (lane, account)
     );
-    CREATE INDEX spool_turns ON spool_lines (transport, ready_at);
+    -- Turns are found account by account, so that one with very many lines leaves some to the others.
+    CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
 
     ${inPostgres([holdTable, countTable, keyTable, reportCountTable].join(''))}
 
@@ -185,16 +186,8 @@ export const postgresSpoolMigrations: Migrations = {
       PRIMARY KEY (account, share)
     );
     `,
-    `
-    -- Turns are found account by account, so that one with very many lines leaves some to the others.
-    DROP INDEX spool_turns;
-    CREATE INDEX spool_turns ON spool_lines (transport, account, ready_at);
-    `,
-    `
-    -- What splits a line is a number: a comparison with a truth value is rewritten before indexes are looked for.
-    DROP INDEX spool_due;
-    CREATE INDEX spool_due ON spool_recipients (lane, account, least(attempts, 1), due_at) WHERE state = 0 AND hold IS NULL;
-    `,
+    // No release had tables of versions 1 and 2.
+    ...['', ''],
     `
     -- Partitions of events that are taken off their table, and wait for their events to be counted off.
     CREATE TABLE mail_event_removals (partition TEXT COLLATE "C" PRIMARY KEY);
@@ -237,10 +230,9 @@ export const filingMigrations: Migrations = {
 
     -- 1: the process files what it tells, and waits for nobody. NULL, of an earlier release: it expects that one writes at a time.
     ALTER TABLE spool_processes ADD COLUMN form SMALLINT;
-    `,
-    `
     -- Octets of up to 8 KB, as they are compressed, stay in their row: pieces beside it cost an entry of an index and a removal each.
     ALTER TABLE spool_octets ALTER COLUMN octets SET STORAGE MAIN;
     `,
+    '',
   ],
 };

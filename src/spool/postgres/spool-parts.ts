@@ -140,7 +140,7 @@ function eventTable(
 export function makeParts(options: PostgresSpoolOptions) {
   const { url, clock = systemClock, log = silentLog, onRemoved } = options;
   const { limits, eventLimits, reportLimits, hasJournal } = keptSettings(options);
-  const session = new PostgresSession(url, connections);
+  const session = new PostgresSession({ url, connections });
   const databaseClock = new DatabaseClock(clock);
   const { patienceMs = defaultPatienceMs } = options;
   // How long others live is measured by this machine's own clock, whatever clock the mail goes by.
@@ -170,7 +170,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   const tender = new SpoolTender({ ...shared, ...kept, writer, filer, log, serverTime: options.serverTime });
   const { contentGauge } = options;
   const table = eventTable(shared, eventTables(partitions), writer, filer);
-  const feed = new EventFeed(table, { clock, log, hasJournal, contentGauge, fault: () => tender.fault });
+  const feed = new EventFeed({ table, clock, log, hasJournal, contentGauge, fault: () => tender.fault });
   return { ...shared, writer, filer, quotas, claims, holds, queue, tender, feed, contentGauge };
 }
 

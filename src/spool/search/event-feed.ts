@@ -1,9 +1,9 @@
-// The part of an event store that all stores share: it tells listeners, wakes followers, and gathers refusals for commits
-// of their own.
+// What all event stores share: it tells listeners, wakes followers, and gathers refusals for commits of their own.
 
 import type { Clock } from '../../base/clock.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import { decodePage, type EncodedEvent, type EncodedPage, encodeEvent } from '../encoded-event.ts';
 import type {
   EventListener,
@@ -116,49 +116,41 @@ interface Follower {
 }
 
 /** The events of one process's spool, for its listeners and followers. */
-export class EventFeed implements EventStore {
-  readonly #table: EventTable;
-  readonly #parts: FeedParts;
+export class EventFeed extends Part<FeedParts & { readonly table: EventTable }> implements EventStore {
   readonly #listeners = new Set<EventListener>();
   readonly #refusals = new RefusalQueue();
-  readonly #hasJournal: boolean;
+  readonly #hasJournal: boolean = this.parts.hasJournal ?? true;
   droppedRefusals = 0;
   #gathering: NodeJS.Timeout | undefined;
   #writing: Promise<void> | undefined;
   #isClosed = false;
   readonly #followers = new Set<Follower>();
 
-  constructor(table: EventTable, parts: FeedParts) {
-    this.#table = table;
-    this.#parts = parts;
-    this.#hasJournal = parts.hasJournal ?? true;
-  }
-
   get waitingRefusals(): number {
     return this.#refusals.length;
   }
 
   async read(query: EventQuery): Promise<EventPage> {
-    return decodePage(await this.#table.read(query));
+    return decodePage(await this.parts.table.read(query));
   }
 
   async search(query: EventSearch): Promise<EventPage> {
-    return decodePage(await this.#table.search(query));
+    return decodePage(await this.parts.table.search(query));
   }
 
-  readonly newest: EventStore['newest'] = () => this.#table.newest();
-  readonly news: EventStore['news'] = (after) => this.#table.news(after);
+  readonly newest: EventStore['newest'] = () => this.parts.table.newest();
+  readonly news: EventStore['news'] = (after) => this.parts.table.news(after);
 
   async caughtUp(): Promise<void> {
     // Where it cannot be made now, readers get what there is; why is told in the log and in a metric.
-    await this.#table.catchUp?.().catch(() => undefined);
+    await this.parts.table.catchUp?.().catch(() => undefined);
   }
 
   async *follow({ after, signal, kinds, account }: FollowQuery): AsyncGenerator<MailEvent, void> {
     const follower: Follower = { kinds, isBehind: false, wake: () => undefined };
     this.#followers.add(follower);
     try {
-      let cursor = after ?? (await this.#table.newest());
+      let cursor = after ?? (await this.parts.table.newest());
       while (!signal.aborted) {
         follower.isBehind = false;
         const page = await this.read({ after: cursor, limit: followedAtOnce, kinds, account });
@@ -181,12 +173,12 @@ export class EventFeed implements EventStore {
 
   async write(events: readonly ReturnEvent[]): Promise<void> {
     if (events.length === 0) return;
-    await this.#table.write(events.map(encodeEvent));
+    await this.parts.table.write(events.map(encodeEvent));
     this.committed(events);
   }
 
   readonly refuse = (refusal: RefusalFacts): void => {
-    const now = this.#parts.clock.now();
+    const now = this.parts.clock.now();
     const { journalId = uuidv7(now), ...facts } = refusal;
     const event = refusedEvent(this.#hasJournal ? { ...facts, journalId } : facts, now);
     this.#tell(event);
@@ -217,7 +209,7 @@ export class EventFeed implements EventStore {
         listener(event);
       } catch (thrown) {
         // A listener's fault must not fail the commit: the event has happened.
-        this.#parts.log.error(
+        this.parts.log.error(
           { err: thrown, event: event.kind, session: event.sessionId },
           'A listener for events failed',
         );
@@ -246,18 +238,18 @@ export class EventFeed implements EventStore {
   async #write(): Promise<void> {
     const refusals = this.#refusals.take(refusalsAtOnce);
     try {
-      const fault = this.#parts.fault?.();
+      const fault = this.parts.fault?.();
       if (fault) throw fault;
-      const { contentGauge } = this.#parts;
+      const { contentGauge } = this.parts;
       const rows = refusals.flatMap((refusal) => refusedRow(refusal, contentGauge) ?? []);
       const events = refusals.map(({ event }) => encodeEvent(event));
-      await this.#table.write(events, rows);
+      await this.parts.table.write(events, rows);
       contentGauge?.wrote('refused', rows.length);
       this.#wake();
     } catch (thrown) {
       // They are not kept for later: more come while nothing can be written, and the log has a line for each.
       this.droppedRefusals += refusals.length;
-      this.#parts.log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
+      this.parts.log.debug({ err: thrown, refusals: refusals.length }, 'refusals are not kept');
     }
   }
 

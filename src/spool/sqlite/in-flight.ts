@@ -1,6 +1,5 @@
-// Messages that are in flight from the moment they are accepted (D90): their recipients stand in the message's own row, as its
-// envelope, and get rows of their own only where they are not all delivered within some seconds. So a message that is delivered
-// at once costs one row that comes and goes, and no entry in the index of what is due.
+// Messages in flight from their acceptance (D90): their recipients stand in the message's row, as its envelope, and get rows of their own
+// only where they are not all delivered within seconds. A message delivered at once costs one row, and no entry in the index of what is due.
 
 import type { Row } from '../../base/database/database.ts';
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';

@@ -1,6 +1,5 @@
-// The spool's own time. Every stored time except that of acceptance is wall time minus an offset. Whenever the wall clock
-// is found to have been set, the offset is moved by as much: every waiting time and claim keeps its length, and no row has
-// to be changed. All processes on a database share the offset.
+// The spool's own time. Every stored time but that of acceptance is wall time minus an offset, which all processes share. Where the
+// wall clock is found to have been set, the offset moves by as much: every waiting time keeps its length, and no row is changed.
 
 import { type ClockReading, clockStep } from '../../base/clock.ts';
 import { type DatabaseSync, inTransaction, type StatementSync } from '../../base/database/sqlite-file.ts';

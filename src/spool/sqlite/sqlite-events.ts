@@ -1,5 +1,4 @@
-// Keeps events in a table of the spool's database. They are written on the spool's connection, in the transaction of the
-// change that they report.
+// Keeps events in the spool's database, written in the transaction of the change that they report.
 
 import type { Migrations, Row } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';

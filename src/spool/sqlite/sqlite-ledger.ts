@@ -1,6 +1,5 @@
-// Keeps the numbers of each account in the spool, so that they need not be counted. The changes of a transaction are
-// gathered here and written to one row for each account before its COMMIT, so that numbers and messages always agree,
-// whichever process changes them and however it ends.
+// Keeps the numbers of each account, so that they need not be counted. What a transaction changes is written to one row of each
+// account before its COMMIT, so that numbers and messages always agree, whichever process changes them and however it ends.
 
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
 import { addTallies, countTallies, readTallies, tallyOfRow } from '../core/tally-steps.ts';

@@ -1,6 +1,5 @@
-// Writes messages and their recipients to the spool's tables, with everything that follows from a change: the account's
-// numbers, the list of messages kept as failed, and body files to delete. What outcomes, retries and removals change is said by
-// core/message-group.ts.
+// Writes messages and recipients with all that follows from a change: the account's numbers, the list of messages kept as failed, body
+// files to delete. What outcomes, retries and removals change is said by core/message-group.ts.
 
 import type { Row } from '../../base/database/database.ts';
 import {

@@ -1,5 +1,4 @@
-// The spool in a SQLite file (D90, D94): the part on the main thread. It also reads and writes the body files, whose octets
-// never pass to the spool's thread.
+// The main thread's part of the spool in SQLite (D90, D94). The octets of body files never pass to the spool's thread.
 
 import { dirname, join } from 'node:path';
 import { Worker } from 'node:worker_threads';
@@ -102,7 +101,7 @@ export class SqliteSpool implements Spool {
       },
     });
     const kept = { clock: this.#clock, log: this.#log, hasJournal: data.hasJournal, contentGauge };
-    this.events = new EventFeed(eventsOf(this.#thread), { ...kept, fault: () => this.unavailable });
+    this.events = new EventFeed({ table: eventsOf(this.#thread), ...kept, fault: () => this.unavailable });
   }
 
   get unavailable(): Unavailable | undefined {

@@ -1,12 +1,11 @@
-// The spool in one SQLite file: what its thread can be asked (D90), synchronously, on that thread. Each call is a line of `writes` or
-// `reads`, and what may be sent to the thread follows from it. All operations that have come in share one transaction;
-// callers get results only after COMMIT has returned, which is after the fsync.
+// What the spool's thread can be asked (D90), on that thread: each call is a line of `writes` or `reads`. All operations that have come in
+// share one transaction; callers get results only after COMMIT has returned, which is after the fsync.
 
 import type { ClockReading } from '../../base/clock.ts';
 import { type DatabaseFailure, failureOf, isBusy, sqliteMessage } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
-import { addKey, findKey, keepAnswer } from '../core/key-steps.ts';
 import { dueReports, endReport } from '../core/report-steps.ts';
+import { addKey, findKey, keepAnswer } from '../core/tally-steps.ts';
 import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import type { EventQuery, EventSearch } from '../events/event-store.ts';
 import type { HoldRule } from '../hold.ts';
@@ -22,8 +21,7 @@ import { spreadAll } from './in-flight.ts';
 import { RecipientClaims, StoredHolds } from './sqlite-claims.ts';
 import { SqliteEvents } from './sqlite-events.ts';
 import { type AddCall, Attempts, StoredMessages } from './sqlite-messages.ts';
-import { StoredQueue } from './sqlite-queue.ts';
-import { Retention } from './sqlite-retention.ts';
+import { Retention, StoredQueue } from './sqlite-retention.ts';
 import { SpoolPart, type SpoolTables, tablesOf } from './sqlite-tables.ts';
 
 /** How long is waited after the first failure, and at most after many in a row, in milliseconds. */

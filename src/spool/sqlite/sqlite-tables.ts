@@ -1,8 +1,8 @@
-// The spool's tables on one connection: its SQL, prepared once, and what everything shares that works on the tables. `state` is 0
-// queued, 1 delivered, 2 failed.
+// The spool's tables in SQLite (D89, D90): its SQL, prepared once. `state` is 0 queued, 1 delivered, 2 failed.
 
 import type { Migrations } from '../../base/database/database.ts';
 import { type DatabaseSync, migrateSqlite, prepareAll } from '../../base/database/sqlite-file.ts';
+import { Part } from '../../base/part.ts';
 import { countTable, holdTable, keyTable, reportCountTable, reportTables } from '../core/shared-tables.ts';
 import { messageColumns, readHolds } from '../stored-rows.ts';
 import { SqliteThreads, threadTables } from '../threads/sqlite-threads.ts';
@@ -237,17 +237,10 @@ export function tablesOf(database: DatabaseSync) {
 export type SpoolTables = ReturnType<typeof tablesOf>;
 
 /** A part of the store that works on the tables of one database. Some parts have others besides. */
-export abstract class SpoolPart<Parts extends SpoolTables = SpoolTables> {
-  protected readonly parts: Parts;
-  protected readonly statements: SpoolTables['statements'];
-  protected readonly clock: SpoolTables['clock'];
-  protected readonly ledger: SpoolTables['ledger'];
-  protected readonly lines: SpoolTables['lines'];
-  readonly inFlight: SpoolTables['inFlight'];
-
-  constructor(parts: Parts) {
-    this.parts = parts;
-    ({ statements: this.statements, clock: this.clock, ledger: this.ledger } = parts);
-    ({ lines: this.lines, inFlight: this.inFlight } = parts);
-  }
+export abstract class SpoolPart<Parts extends SpoolTables = SpoolTables> extends Part<Parts> {
+  protected readonly statements = this.parts.statements;
+  protected readonly clock = this.parts.clock;
+  protected readonly ledger = this.parts.ledger;
+  protected readonly lines = this.parts.lines;
+  readonly inFlight = this.parts.inFlight;
 }

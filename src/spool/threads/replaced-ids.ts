@@ -1,5 +1,4 @@
-// Which Message-ID a message left with in place of the client's own (D23), for accounts that ask for thread repair: what is
-// kept, for how long, and how much of it.
+// Which Message-ID a message left with in place of the client's own (D23), for thread repair: what is kept, how long.
 
 import { createHash } from 'node:crypto';
 import { oneMessageId } from '../../mail/message-ids.ts';

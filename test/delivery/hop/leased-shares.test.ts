@@ -14,7 +14,7 @@ test('the share of a process that was killed comes back after a while, and one t
   if (!connect) throw new Error('no engine');
   const shares = await openShares(await connect(), { clock: systemClock, log: silentLog, lookMs: 20 });
   onTestFinished(() => shares.stop());
-  const asleep = new ShareStore(await connect(), '00');
+  const asleep = new ShareStore({ database: await connect(), holder: '00' });
   await asleep.beat();
   const wanted = [{ hop: 'h', most: 4, open: 0 }];
   expect((await asleep.renew(wanted)).get('h')).toEqual({ granted: 4, fair: 4 });

@@ -72,7 +72,7 @@ async function setUp({ timeoutMs = 2000 } = {}) {
     const guard = createAddressGuard({ allowNetworks: ['127.0.0.0/8'] });
     const database = counted(await openTestDatabase(file), asked);
     const made = new WebhookSender({
-      leases: new LeaseStore(database, holder),
+      leases: new LeaseStore({ database, holder }),
       changes: database.changes,
       events: spool.events,
       poster: new Poster({ refuse: guard, timeoutMs }),
@@ -433,7 +433,7 @@ describe('many at once', () => {
     const { file, clock, spool, sender, hook } = await setUp();
     const endpoint = await startHookEndpoint();
     const { id } = await hook(endpoint.url);
-    const killed = new LeaseStore(await openTestDatabase(file), 'killed');
+    const killed = new LeaseStore({ database: await openTestDatabase(file), holder: 'killed' });
     expect(await killed.lease(id, clock.now())).toBeDefined();
     await spool.add(spoolEntry(), 0);
     const next = await sender('next');
@@ -478,7 +478,7 @@ describe('many at once', () => {
     await settled(next);
     await spool.add(spoolEntry(), 0);
     clock.pass(11_000);
-    const killed = new LeaseStore(await openTestDatabase(file), 'killed');
+    const killed = new LeaseStore({ database: await openTestDatabase(file), holder: 'killed' });
     expect(await killed.lease(id, clock.now())).toBeDefined();
     const left = { event: 1, message: 'm', attempts: 1, readyAt: clock.now() + 30_000 };
     const none = { replay: undefined, failures: 0, failingMs: 0, lastFailureAt: undefined, retryAll: false };
@@ -495,7 +495,7 @@ describe('many at once', () => {
     const { file, clock, spool, sender, hook } = await setUp();
     const endpoint = await startHookEndpoint();
     const { id } = await hook(endpoint.url);
-    const killed = new LeaseStore(await openTestDatabase(file), 'killed');
+    const killed = new LeaseStore({ database: await openTestDatabase(file), holder: 'killed' });
     expect(await killed.lease(id, clock.now())).toBeDefined();
     const none = { replay: undefined, failingMs: 0, lastFailureAt: undefined, retryAll: false };
     const nothing = { ...none, cursor: 0, done: [], again: [], pending: [], log: [] };

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { readProxyHeader } from '../../../src/doors/smtp/proxy-protocol.ts';
+import { readProxyHeader } from '../../../src/doors/smtp/smtp-listener.ts';
 import fc from '../../support/properties.ts';
 import { proxyV2 } from '../../support/proxy-header.ts';
 

@@ -53,7 +53,7 @@ export const mail = [
     ['await parts.idempotent.begin(account, idempotency)', "await parts.idempotent.begin('', idempotency)"],
     ['parts.keys.answered(account, idempotency.key', "parts.keys.answered('', idempotency.key"],
   ]),
-  ...of('pipeline/repair-thread.ts', threads, [
+  ...of('pipeline/submit.ts', threads, [
     ['find(submitter.account.name, ids)', "find('', ids)"],
     [' || submitter.account.threadRepair !== true', ''],
   ]),
@@ -113,7 +113,7 @@ export const mail = [
     ['this.#byKey.get(`account ${account}`)', "this.all.find(({ kind }) => kind === 'account')"],
     ['this.#byKey.get(`message ${id}`)', "this.all.find(({ kind }) => kind === 'message')"],
   ]),
-  ...of('spool/core/key-steps.ts', sqlite, [
+  ...of('spool/core/tally-steps.ts', sqlite, [
     ['WHERE account = ?1 AND key = ?2 AND created_at', 'WHERE ?1 IS NOT NULL AND key = ?2 AND created_at'],
     ['answer = ?3 WHERE account = ?1 AND', 'answer = ?3 WHERE ?1 IS NOT NULL AND'],
     ['WHERE (account, key) IN\n  (SELECT account, key', 'WHERE key IN\n  (SELECT key'],

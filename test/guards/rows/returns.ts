@@ -24,7 +24,7 @@ export const returns = [
     [' && !isExpired(id, addresses, nowMs)', ''],
     ["readToken(id, 'feedback', addresses", "readToken(id, 'bounce', addresses"],
   ]),
-  ...of('doors/bounce/bounce-commands.ts', bounces, [
+  ...of('doors/bounce/bounce-desk.ts', bounces, [
     ["target.kind === 'unknown' || target.kind === 'expired'", "target.kind === 'expired'"],
   ]),
   ...of('doors/bounce/bounce-desk.ts', bounces, [

@@ -14,10 +14,10 @@ export const shadowGuards = [
   ]),
   ...of('doors/smtp/mail-commands.ts', door, [
     [
-      'whenKnown(shadow ? false : this.#context.suppressed(account, recipient)',
-      'whenKnown(this.#context.suppressed(account, recipient)',
+      'whenKnown(shadow ? false : this.parts.context.suppressed(account, recipient)',
+      'whenKnown(this.parts.context.suppressed(account, recipient)',
     ],
-    ['if (this.#context.listener.shadow) return replies.startData;', ''],
+    ['if (this.parts.context.listener.shadow) return replies.startData;', ''],
   ]),
   ...of('pipeline/judge-copy.ts', gateway, [['      shadow,\n', '']]),
   ...of('web/admin/journal/resend-endpoint.ts', gateway, [

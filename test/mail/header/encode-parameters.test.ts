@@ -1,7 +1,6 @@
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
-import { encodeParameters } from '../../../src/mail/header/encode-parameters.ts';
-import { writeField } from '../../../src/mail/write-field.ts';
+import { encodeParameters, writeField } from '../../../src/mail/write-field.ts';
 
 /** The file name that another reader finds. */
 async function fileName(field: string): Promise<string | undefined> {

@@ -24,7 +24,7 @@ const accepted = {
 
 /** The events as the store of a spool gives them. */
 function feedOf(events: MemoryEvents): EventFeed {
-  return new EventFeed(events, { clock: systemClock, log: silentLog });
+  return new EventFeed({ table: events, clock: systemClock, log: silentLog });
 }
 
 test('headers that were removed while the policy is observed are cured like refused ones', async () => {

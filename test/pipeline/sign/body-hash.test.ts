@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { expect, test } from 'vitest';
-import { relaxedBodyHash } from '../../../src/pipeline/sign/body-hash.ts';
+import { relaxedBodyHash } from '../../../src/pipeline/sign/sign.ts';
 import fc from '../../support/properties.ts';
 
 /** RFC 6376 §3.4.4 to the letter, slowly. */

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { readMessage } from '../../../src/mail/header/header-reader.ts';
 import { refusalOf } from '../../../src/pipeline/submit.ts';
-import { mailerOf } from '../../../src/spool/events/mailer-mark.ts';
+import { mailerOf } from '../../../src/spool/events/refusal.ts';
 import { smtpSubmission } from '../../support/policy-fixtures.ts';
 
 function mark(head: string): string | undefined {

@@ -64,7 +64,7 @@ export class MemorySpool implements Spool {
     this.#reports = new MemoryReports(reportLimits);
     this.#clock = clock;
     this.#events = new MemoryEvents(eventLimits);
-    this.#feed = new EventFeed(this.#events, { clock, log: silentLog });
+    this.#feed = new EventFeed({ table: this.#events, clock, log: silentLog });
     this.#seen = readClock(clock);
   }
 

@@ -223,12 +223,7 @@ function withWords(report: DeliveryReport, text: string): DeliveryReport {
   return { ...report, recipients };
 }
 
-/**
- * Reads a message to a bounce address.
- * @param octets the whole message
- * @param isFromNobody it came with the null reverse-path, as reports do (RFC 5321 §4.5.5)
- * @throws Error where it has more parts, header fields or octets in a header than mailparser takes
- */
+/** Reads a message to a bounce address. @param isFromNobody with the null reverse-path @throws Error where it has too much */
 export async function readReport(octets: Buffer, isFromNobody: boolean): Promise<Report> {
   const mail = await simpleParser(octets, {
     keepDeliveryStatus: true,

@@ -109,12 +109,7 @@ function readParts(octets: Buffer, boundary: string): Part[] | undefined {
   return undefined;
 }
 
-/**
- * Reads a report of the common form.
- * @param octets the whole message
- * @returns undefined where the general reader must read it: it has another form, is larger than this reader takes, or leaves
- *   the words about a recipient to the text for people
- */
+/** Reads a report of the common form; undefined for another form, a larger one, or one whose words are in the text. */
 export function readStrictReport(octets: Buffer): DeliveryReport | undefined {
   const end = octets.subarray(0, headerOctets + 4).indexOf('\r\n\r\n');
   const header = end < 0 ? undefined : readHeader(octets.subarray(0, end));

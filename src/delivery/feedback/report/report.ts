@@ -1,5 +1,4 @@
-// What a report about a message says, as values. Everything in it was written by others: nothing of it is believed before it
-// is compared with the message (take-report.ts).
+// What a report says, as values. Others wrote it: nothing is believed before it is compared with the message (take-report.ts).
 
 /** What became of a recipient (RFC 3464 §2.3.3). */
 export type ReportedAction = 'failed' | 'delayed' | 'delivered' | 'relayed' | 'expanded';

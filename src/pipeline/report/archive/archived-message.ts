@@ -1,5 +1,4 @@
-// Restores a message of an archive to what its mailer sent: fields that delivery and the mailbox wrote into it are set aside, as
-// far as they can be recognised.
+// Restores an archived message to what its mailer sent, as far as what was written into it is recognised.
 
 import { isUtf8 } from 'node:buffer';
 import type { HeaderField } from '../../../mail/header/header-field.ts';

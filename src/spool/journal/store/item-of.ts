@@ -1,5 +1,4 @@
-// Makes the journal's values of rows of its tables, finds single rows, and where a time lies among them, whose numbers are in the order of
-// the commits.
+// Reads rows of the journal as its values, and finds where a time lies among them: they are in the order of the commits.
 
 import { type Database, placeholders, type Queryable, type Row } from '../../../base/database/database.ts';
 import type { Journal, JournalEntry, JournalItem, JournalQuery } from '../journal.ts';

@@ -2,7 +2,7 @@
 // row by row, and the oldest content. One by one also go old rows that have no partition of a day, and all where the tables are whole.
 
 import type { Database, Row } from '../../../base/database/database.ts';
-import { partitionsOf, waitShortly } from '../../../base/database/postgres-partitions.ts';
+import { partitionsOf, waitShortly } from '../../../base/database/postgres-migrations.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
 import { isCopyByKeys, outcomeNumbers, timeOf } from '../journal-row.ts';

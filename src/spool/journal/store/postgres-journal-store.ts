@@ -7,7 +7,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, SqlValue } from '../../../base/database/database.ts';
-import { partitionsOf } from '../../../base/database/postgres-partitions.ts';
+import { partitionsOf } from '../../../base/database/postgres-migrations.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers, timeOf } from '../journal-row.ts';

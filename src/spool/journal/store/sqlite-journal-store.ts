@@ -1,6 +1,5 @@
-// The journal in a SQLite file, on a connection of its own, so that no search keeps waiting what is asked for each message.
-// The newest rows, which are not in the index yet, are read one after another; the others are found by the index, by outcome, or, where
-// every row fits, by their numbers. What one page reads is bounded.
+// The journal in SQLite, on a connection of its own, so that no search keeps messages waiting. The newest rows, not in the index yet, are
+// read one by one; others are found by the index, by outcome or, where every row fits, by number. What one page reads is bounded.
 
 import type { Database, Queryable, Row } from '../../../base/database/database.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
@@ -144,7 +143,7 @@ export function openSqliteJournal(
     readonly onRemoved?: (removed: Removed, count: number) => void;
   } = {},
 ): Journal {
-  const tender = new SqliteTender(database, limits, onRemoved);
+  const tender = new SqliteTender({ database, limits, onRemoved });
   return {
     ...readersOf(database, caughtUp),
     async list(query) {

@@ -3,6 +3,7 @@
 
 import type { Change, Database } from '../../../base/database/database.ts';
 import { Unavailable } from '../../../base/errors.ts';
+import { Part } from '../../../base/part.ts';
 import type { JournalLimits, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { fillSoundWords, fillWords, matchOf } from './words.ts';
@@ -84,34 +85,27 @@ function paceOf(most = mostRows) {
 }
 
 /** Tends the journal of one file. */
-export class SqliteTender {
-  readonly #database: Database;
-  readonly #limits: JournalLimits;
-  readonly #onRemoved: (removed: Removed, count: number) => void;
+export class SqliteTender extends Part<{
+  readonly database: Database;
+  readonly limits: JournalLimits;
+  readonly onRemoved: (removed: Removed, count: number) => void;
+}> {
   readonly #paces = { fill: paceOf(), rows: paceOf(), content: paceOf(), merge: paceOf(mergedPages) };
   /** Slices of merges that are to be done. */
   #owedMerges = 0;
   #hasSettings = false;
   /** Fewer rows than a slice may be filled: once for each time that all was done, or under load each slice would be of a few rows. */
   #mayFillRest = true;
-  readonly #jobs: readonly ((now: number) => Promise<boolean>)[];
+  readonly #jobs: readonly ((now: number) => Promise<boolean>)[] = [
+    () => this.#fill(),
+    () => this.#removeContent(),
+    (now) => this.#removeAged(now - this.parts.limits.keepDays * dayMs, now + futureMs),
+    () => this.#removeMany('refusals', { outcome: 'refused', shadow: false }),
+    () => this.#removeMany('copies', { shadow: true }),
+    () => this.#mergeWords(),
+  ];
   #turn = 0;
   #searchedAt = Number.NEGATIVE_INFINITY;
-
-  /** @param onRemoved told of what was removed */
-  constructor(database: Database, limits: JournalLimits, onRemoved: (removed: Removed, count: number) => void) {
-    this.#database = database;
-    this.#limits = limits;
-    this.#onRemoved = onRemoved;
-    this.#jobs = [
-      () => this.#fill(),
-      () => this.#removeContent(),
-      (now) => this.#removeAged(now - limits.keepDays * dayMs, now + futureMs),
-      () => this.#removeMany('refusals', { outcome: 'refused', shadow: false }),
-      () => this.#removeMany('copies', { shadow: true }),
-      () => this.#mergeWords(),
-    ];
-  }
 
   /** Does one slice of what is to be done, of each kind in turn. @returns whether there may be more to do */
   async tend(now: number): Promise<boolean> {
@@ -127,7 +121,7 @@ export class SqliteTender {
   /** Fills the index of some rows. @returns whether there were any, here and below */
   async #fill(): Promise<boolean> {
     const pace = this.#paces.fill;
-    const [found] = await this.#database.query(waiting, [pace.rows]);
+    const [found] = await this.parts.database.query(waiting, [pace.rows]);
     const last = found?.['last'] ?? null;
     if (last === null) return false;
     const span = [Number(found?.['indexed']), Number(last)] as const;
@@ -136,7 +130,7 @@ export class SqliteTender {
     if (isRest) this.#mayFillRest = false;
     const octets = Number(found?.['octets']);
     const fill = (sql: string): Promise<number> =>
-      this.#database.atOnce([
+      this.parts.database.atOnce([
         { sql: `${sql} AND ${isStill}`, params: span },
         ...counts.map((count) => ({ sql: count, params: span })),
         {
@@ -157,10 +151,10 @@ export class SqliteTender {
 
   async #removeContent(): Promise<boolean> {
     const pace = this.#paces.content;
-    const [state] = await this.#database.query('SELECT octets, indexed FROM journal_state');
-    let surplus = Number(state?.['octets'] ?? 0) - this.#limits.maxOctets;
+    const [state] = await this.parts.database.query('SELECT octets, indexed FROM journal_state');
+    let surplus = Number(state?.['octets'] ?? 0) - this.parts.limits.maxOctets;
     if (surplus <= 0) return false;
-    const rows = await this.#database.query(
+    const rows = await this.parts.database.query(
       `SELECT c.seq, j.octets FROM journal_content c JOIN journal j ON j.seq = c.seq WHERE c.seq <= $1
        ORDER BY c.seq LIMIT $2`,
       [Number(state?.['indexed'] ?? 0), pace.rows],
@@ -180,8 +174,8 @@ export class SqliteTender {
       `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
       `UPDATE journal SET octets = 0 WHERE seq IN ${those}`,
     ];
-    await pace.take(() => this.#database.atOnce(statements.map((sql) => ({ sql, params }))));
-    this.#onRemoved('content', gone.length);
+    await pace.take(() => this.parts.database.atOnce(statements.map((sql) => ({ sql, params }))));
+    this.parts.onRemoved('content', gone.length);
     return true;
   }
 
@@ -189,7 +183,7 @@ export class SqliteTender {
   async #removeAged(oldest: number, future: number): Promise<boolean> {
     const last = await this.#lastAged(oldest, future);
     if (last === undefined) return false;
-    const rows = await this.#database.query(
+    const rows = await this.parts.database.query(
       `SELECT seq, at FROM journal WHERE seq <= (SELECT indexed FROM journal_state)
        AND seq < (SELECT max(seq) FROM journal) ORDER BY seq LIMIT $1`,
       [this.#paces.rows.rows],
@@ -200,12 +194,12 @@ export class SqliteTender {
 
   /** A row that is too old; undefined where the first row that can be told by its time is not. */
   async #lastAged(oldest: number, future: number): Promise<number | undefined> {
-    const [first] = await this.#database.query('SELECT seq, at FROM journal ORDER BY seq LIMIT 1');
+    const [first] = await this.parts.database.query('SELECT seq, at FROM journal ORDER BY seq LIMIT 1');
     if (!first) return undefined;
     if (Number(first['at']) <= future) return Number(first['at']) < oldest ? Number(first['seq']) : undefined;
     // There may be very many from the future.
     if (performance.now() - this.#searchedAt < searchPauseMs) return undefined;
-    const [known] = await this.#database.query('SELECT seq, at FROM journal WHERE at <= $1 ORDER BY seq LIMIT 1', [
+    const [known] = await this.parts.database.query('SELECT seq, at FROM journal WHERE at <= $1 ORDER BY seq LIMIT 1', [
       future,
     ]);
     const isAged = known !== undefined && Number(known['at']) < oldest;
@@ -215,15 +209,15 @@ export class SqliteTender {
 
   /** Removes some rows of a kind, of an account that has too many. @param those how the index finds them */
   async #removeMany(kind: Bounded, those: Pick<JournalQuery, 'outcome' | 'shadow'>): Promise<boolean> {
-    const most = this.#limits[kind];
-    const [over] = await this.#database.query(
+    const most = this.parts.limits[kind];
+    const [over] = await this.parts.database.query(
       `SELECT account, rows FROM ${bounded[kind].table} WHERE rows > $1 LIMIT 1`,
       [most],
     );
     if (!over) return false;
     const [account, surplus] = [String(over['account']), Number(over['rows']) - most];
     const match = matchOf({ account, ...those, limit: 1 }, undefined) ?? '';
-    const rows = await this.#database.query(
+    const rows = await this.parts.database.query(
       `SELECT rowid AS seq FROM journal_words WHERE journal_words MATCH $1
        AND rowid < (SELECT max(seq) FROM journal) ORDER BY rowid LIMIT $2`,
       [match, Math.min(surplus, this.#paces.rows.rows)],
@@ -238,22 +232,22 @@ export class SqliteTender {
   /** Merges some of the index, which clears words of removed rows away and keeps it quick. */
   async #mergeWords(): Promise<boolean> {
     if (!this.#hasSettings) {
-      await this.#database.atOnce(settings);
+      await this.parts.database.atOnce(settings);
       this.#hasSettings = true;
     }
     if (this.#owedMerges === 0) return false;
     this.#owedMerges -= 1;
     const pace = this.#paces.merge;
-    await pace.take(() => this.#database.atOnce([{ sql: merge, params: [pace.rows] }]));
+    await pace.take(() => this.parts.database.atOnce([{ sql: merge, params: [pace.rows] }]));
     return true;
   }
 
   async #remove(removed: Removed, rows: readonly Readonly<Record<string, unknown>>[]): Promise<boolean> {
     if (rows.length === 0) return false;
     const seqs = rows.map(({ seq }) => Number(seq));
-    await this.#paces.rows.take(() => this.#database.atOnce(removal(seqs)));
+    await this.#paces.rows.take(() => this.parts.database.atOnce(removal(seqs)));
     this.#oweMerges();
-    this.#onRemoved(removed, seqs.length);
+    this.parts.onRemoved(removed, seqs.length);
     return true;
   }
 }

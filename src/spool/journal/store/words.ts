@@ -1,5 +1,4 @@
-// The words of a search, and whether a row has them. The index of SQLite is asked for the same words, so that a row is found
-// alike before and after it is in the index.
+// The words of a search, and whether a row has them: alike before and after it is in SQLite's index.
 
 import type { JournalItem, JournalQuery } from '../journal.ts';
 import { type JournalFacts, outcomeNumbers } from '../journal-row.ts';

@@ -1,37 +1,46 @@
 // The journal's tables, in both engines.
 
 import type { Migrations } from '../../../base/database/database.ts';
-import { takesPartitions } from '../../../base/database/postgres-partitions.ts';
+import { takesPartitions } from '../../../base/database/postgres-migrations.ts';
 import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../../base/database/sqlite-file.ts';
 import type { EventFacts } from '../../events/mail-event.ts';
 import { isCopyByKeys, outcomeNumbers } from '../journal-row.ts';
 import { notesOf, type WrittenJournal, withNotes } from './journal-of-event.ts';
 
-// The columns of both tables in PostgreSQL, behind those that differ between the versions.
-const rowColumns = `at BIGINT NOT NULL, account TEXT COLLATE "C" NOT NULL, outcome SMALLINT NOT NULL,
-      waiting INTEGER NOT NULL, octets BIGINT NOT NULL, facts TEXT COLLATE "C" NOT NULL, more TEXT COLLATE "C" NOT NULL,
-      keys TEXT COLLATE "C" NOT NULL, words TEXT COLLATE "C" NOT NULL`;
-const contentColumns =
-  'same_body SMALLINT NOT NULL, received_head BYTEA, sent_head BYTEA, received_body BYTEA, sent_body BYTEA';
-
-// Ids are UUIDv7, which begin with their time: a range of ids is a time. No release had rows before there were partitions.
-const journalPartitions = `
-  ALTER TABLE journal ADD CONSTRAINT no_release_has_rows_here CHECK (false);
-  DROP TABLE journal, journal_content;
+/** The tables in PostgreSQL, where rows have more: content is found by the id of its row, and seq is 0 but of what was moved from SQLite. */
+const postgresTables = (partitions = ''): string => `
   CREATE TABLE journal (
     seq BIGINT GENERATED ALWAYS AS IDENTITY,
     id TEXT COLLATE "C" NOT NULL UNIQUE,
-    ${rowColumns}
-  ) PARTITION BY RANGE (id);
+    at BIGINT NOT NULL,
+    account TEXT COLLATE "C" NOT NULL,
+    outcome SMALLINT NOT NULL,
+    waiting INTEGER NOT NULL,
+    octets BIGINT NOT NULL,
+    facts TEXT COLLATE "C" NOT NULL,
+    more TEXT COLLATE "C" NOT NULL,
+    keys TEXT COLLATE "C" NOT NULL,
+    words TEXT COLLATE "C" NOT NULL
+  )${partitions};
   CREATE INDEX journal_by_seq ON journal (seq);
   CREATE INDEX journal_by_account ON journal (account, seq);
   CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
   CREATE TABLE journal_content (
     seq BIGINT NOT NULL,
-    ${contentColumns},
+    same_body SMALLINT NOT NULL,
+    received_head BYTEA,
+    sent_head BYTEA,
+    received_body BYTEA,
+    sent_body BYTEA,
     id TEXT COLLATE "C" NOT NULL DEFAULT '',
     PRIMARY KEY (id, seq)
-  ) PARTITION BY RANGE (id);
+  )${partitions};`;
+
+// Ids are UUIDv7, which begin with their time: a range of ids is a time. No release had rows before there were partitions.
+const journalPartitions = `
+  ALTER TABLE journal ADD CONSTRAINT no_release_has_rows_here CHECK (false);
+  DROP TABLE journal, journal_content;
+  ${postgresTables(' PARTITION BY RANGE (id)')}
   CREATE TABLE journal_default PARTITION OF journal DEFAULT;
   CREATE TABLE journal_content_default PARTITION OF journal_content DEFAULT`;
 
@@ -87,25 +96,9 @@ export const journalMigrations: Migrations = {
     `,
   ],
   postgres: [
-    `
-    CREATE TABLE journal (
-      seq BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-      id TEXT COLLATE "C" NOT NULL UNIQUE,
-      ${rowColumns}
-    );
-    CREATE INDEX journal_by_account ON journal (account, seq);
-    CREATE INDEX journal_by_outcome ON journal (outcome, account) WHERE outcome > 2;
-    CREATE TABLE journal_content (
-      seq BIGINT PRIMARY KEY,
-      ${contentColumns}
-    );
-    `,
-    `
-    -- Content is found by the id of its row; seq is 0 but of what was moved from SQLite.
-    ALTER TABLE journal_content ADD COLUMN id TEXT COLLATE "C" NOT NULL DEFAULT '';
-    ALTER TABLE journal_content DROP CONSTRAINT journal_content_pkey;
-    ALTER TABLE journal_content ADD CONSTRAINT journal_content_pkey PRIMARY KEY (id, seq);
-    `,
+    postgresTables(),
+    // No release had tables of version 1.
+    '',
     journalPartitions,
     `CREATE INDEX journal_copies ON journal (account, outcome, seq) WHERE ${isCopyByKeys}`,
   ],

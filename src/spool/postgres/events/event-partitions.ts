@@ -1,6 +1,5 @@
-// The partitions of what is kept by age: days of the journal, and of events and their search keys ranges of ids. How many events a
-// day has is not known before, so that each new partition is as large as the last day was, and is there before the first id of its
-// own is given.
+// The partitions of what is kept by age: days of the journal, ranges of ids of events and their keys. How many events a day has is not
+// known before: each new partition is as large as the last day was, and is there before the first id of its own is given.
 
 import {
   type AskServer,
@@ -9,7 +8,7 @@ import {
   type Partition,
   partitionsOf,
   waitShortly,
-} from '../../../base/database/postgres-partitions.ts';
+} from '../../../base/database/postgres-migrations.ts';
 import { lazily } from '../../../base/load/lazily.ts';
 import { firstEventFrom, lateMs } from '../../search/find-events.ts';
 import { integer, text } from '../../stored-rows.ts';

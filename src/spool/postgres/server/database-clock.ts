@@ -1,8 +1,8 @@
-// The time of the spool in PostgreSQL is that of the server, which all hosts share: every stored time but that of acceptance
-// is wall time less what the wall clock of this host is ahead of the server's. So hosts whose clocks differ, or are set, wait
-// equally long and see each other's claims alike.
+// The time of the spool in PostgreSQL is the server's: every stored time but that of acceptance is wall time less what this host's clock
+// is ahead of the server's. So hosts whose clocks differ, or are set, wait equally long and see each other's claims alike.
 
 import { BelievedTime, type Clock, type ClockReading, clockStep, readClock } from '../../../base/clock.ts';
+import { Part } from '../../../base/part.ts';
 import type { PostgresSession } from './postgres-session.ts';
 
 /** Smaller differences between two hosts come from the way and from drift; they move no time. */
@@ -73,10 +73,4 @@ export interface ServerParts {
 }
 
 /** A part of the spool that asks the server. */
-export abstract class ServerPart<Parts extends Pick<ServerParts, 'session'> = ServerParts> {
-  protected readonly parts: Parts;
-
-  constructor(parts: Parts) {
-    this.parts = parts;
-  }
-}
+export abstract class ServerPart<Parts extends Pick<ServerParts, 'session'> = ServerParts> extends Part<Parts> {}

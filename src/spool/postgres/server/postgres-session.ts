@@ -7,6 +7,7 @@ import type { Row } from '../../../base/database/database.ts';
 import { hasNoCode, storeError, told } from '../../../base/database/postgres-errors.ts';
 import { driverValue, lookAtServer, openPool, withClient } from '../../../base/database/postgres-pool.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
+import { Part } from '../../../base/part.ts';
 import { ServerConnections } from '../../../base/postgres/server-connections.ts';
 import type { ServerUrl } from '../../../base/postgres/server-hosts.ts';
 import type { Step, StoreSteps } from '../../core/steps.ts';
@@ -93,21 +94,12 @@ export async function stepsOver<Result>(send: Send, steps: StoreSteps<Result>): 
 }
 
 /** The connections of one spool. */
-export class PostgresSession {
+export class PostgresSession extends Part<{ readonly url: ServerUrl; readonly connections: number }> {
   readonly #opened = new ServerConnections();
-  #pool: pg.Pool;
-  readonly #connections: number;
+  #pool: pg.Pool = this.#openPool();
   /** Pools of before, until their connections are closed. */
   readonly #leaving = new Set<Promise<void>>();
-  readonly #url: ServerUrl;
   #isClosed = false;
-
-  /** @param connections how many may be open at once */
-  constructor(url: ServerUrl, connections: number) {
-    this.#url = url;
-    this.#connections = connections;
-    this.#pool = this.#openPool();
-  }
 
   /** Runs one statement by itself. @throws Unavailable while the server is away; Error for a fault of the statement */
   readonly query: Send = async (sql, values, isPlannedAnew) => {
@@ -152,7 +144,7 @@ export class PostgresSession {
   /** Looks whether connections can be opened, or those that are open are enough. @throws Unavailable where they cannot be used */
   async tryConnecting(): Promise<void> {
     this.#checkOpen();
-    await told(lookAtServer(this.#pool, { url: this.#url, opened: this.#opened }));
+    await told(lookAtServer(this.#pool, { url: this.parts.url, opened: this.#opened }));
   }
 
   /** What waits for the server was given up (`abandon`). */
@@ -173,8 +165,8 @@ export class PostgresSession {
   }
 
   #openPool(): pg.Pool {
-    const settings = { connections: this.#connections, pipeline: true, begin: planByIndexes };
-    return openPool({ url: this.#url, ...settings, opened: this.#opened });
+    const settings = { connections: this.parts.connections, pipeline: true, begin: planByIndexes };
+    return openPool({ url: this.parts.url, ...settings, opened: this.#opened });
   }
 
   #checkOpen(): void {

@@ -1,6 +1,5 @@
-// The octets of messages that wait for long, in less room. A page of SQLite has one message of two or three KB and is empty for the
-// rest, and messages of one sender are much alike. So those that have waited for a while are put together, compressed, into blocks,
-// behind the commits. A message that is delivered at once is never touched. A block goes when its last message does.
+// Messages that wait for long, in less room: a page of SQLite has one of two or three KB, and those of a sender are much alike. They are
+// compressed together into blocks behind the commits, and a block goes with its last message. What is delivered at once is never touched.
 
 import { constants as zlib, zstdCompressSync, zstdDecompressSync } from 'node:zlib';
 import type { Row } from '../../../base/database/database.ts';

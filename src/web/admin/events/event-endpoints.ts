@@ -2,9 +2,9 @@
 
 import { Type } from 'typebox';
 import { bareId } from '../../../mail/message-ids.ts';
-import { type EventJson, eventJson } from '../../../spool/events/event-json.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { type EventKind, isEventKind, kindNames } from '../../../spool/events/mail-event.ts';
+import { type EventJson, eventJson } from '../../../spool/events/message-history.ts';
 import { endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { type Fault, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';

@@ -3,11 +3,11 @@
 import { Type } from 'typebox';
 import { comparableMailbox } from '../../../mail/address/comparable-mailbox.ts';
 import { bareId } from '../../../mail/message-ids.ts';
-import { eventJson } from '../../../spool/events/event-json.ts';
 import type { EventSearch, EventStore } from '../../../spool/events/event-store.ts';
 import type { MailEvent } from '../../../spool/events/mail-event.ts';
 import {
   countStates,
+  eventJson,
   type HistoryState,
   historyOf,
   historyStates,
