@@ -16,10 +16,8 @@ import {
   type ErrorRequest,
   edgeErrors,
 } from './errors/catalogue.ts';
-import { defaultAnswer } from './errors/default-answer.ts';
-import { negotiate } from './errors/negotiate.ts';
-import type { EdgeClient } from './zone/client-address.ts';
-import type { GuardedZone } from './zone/judge-request.ts';
+import { defaultAnswer, negotiate } from './errors/default-answer.ts';
+import type { EdgeClient, GuardedZone } from './zone/judge-request.ts';
 import type { OpenRequest } from './zone/open-requests.ts';
 import type { EdgeZone } from './zone/zone.ts';
 
@@ -130,29 +128,23 @@ export interface Exchange {
   /** The request in the count of open requests. */
   readonly place: OpenRequest;
   /** Code of the error answered, for log and count. */
-  code?: EdgeCode;
+  code?: EdgeCode | undefined;
   /** Whether the error was asked for at /cdn-cgi/error. */
   asked?: boolean;
   /** Why it was given up though its client might still have read: its time was over, or others wanted the room. */
-  gone?: 'time' | 'room';
+  gone?: 'time' | 'room' | undefined;
   /** Whether its origin was known to be down, and not asked. */
-  fromMemory?: boolean;
+  fromMemory?: boolean | undefined;
   /** Whether it is answered, or its client has gone. */
   hasEnded?: boolean;
 }
 
-/** What is counted of a request once it has ended. */
-export interface EdgeCount {
+/** What is counted of a request once it has ended; the code is absent where it was asked for at /cdn-cgi/error. */
+export interface EdgeCount extends Pick<Exchange, 'code' | 'gone' | 'fromMemory'> {
   /** Name of the zone; empty where it was for none. */
   readonly zone: string;
   /** Absent where the client had gone before an answer, or the connection was upgraded. */
   readonly status?: number | undefined;
-  /** Code of the error that was answered; absent where it was asked for at /cdn-cgi/error. */
-  readonly code?: EdgeCode | undefined;
-  /** Why it was given up after its client had ended its side; absent: it was not. */
-  readonly gone?: Exchange['gone'];
-  /** Whether it was answered from memory: its origin was known to be down. */
-  readonly fromMemory?: boolean | undefined;
 }
 
 /** Answers a request with an error, and notes its code. @param waitSeconds to the end of the client's window; only of a real 1015 */
@@ -212,12 +204,8 @@ export function tellAtEnd(
 }
 
 /** The request that a connection has under way. One listener serves all requests of a connection. */
-interface Watched {
-  onEnd: (() => void) | undefined;
-}
-
-const watchedOf = oncePer((socket: Socket): Watched => {
-  const made: Watched = { onEnd: undefined };
+const watchedOf = oncePer((socket: Socket) => {
+  const made: { onEnd: (() => void) | undefined } = { onEnd: undefined };
   socket.once('end', () => made.onEnd?.());
   return made;
 });

@@ -28,15 +28,10 @@ import {
 import type { Forwarded } from './origin/message-heads.ts';
 import { OriginProxy } from './origin/origin-proxy.ts';
 import type { ZoneWithOrigin } from './origin/origin-target.ts';
-import { clientOf, type ReportedFailure } from './zone/client-address.ts';
-import { type GuardedZone, guardZone, judgeRequest, type Verdict } from './zone/judge-request.ts';
+import { clientOf, type GuardedZone, guardZone, judgeRequest, type Verdict } from './zone/judge-request.ts';
 import { OpenRequests } from './zone/open-requests.ts';
 import { keepRateLimits, type RateLimitOf } from './zone/rate-limit.ts';
 import type { EdgeAccountSlice, EdgeSettings, EdgeZone } from './zone/zone.ts';
-
-function hasOrigin(zone: EdgeZone): zone is ZoneWithOrigin {
-  return zone.origin !== undefined;
-}
 
 function referenceAnswer(method: string, path: string): ErrorAnswer {
   const code = /^\/errors\/([1-9][0-9]{2,3})$/.exec(path)?.[1];
@@ -45,6 +40,8 @@ function referenceAnswer(method: string, path: string): ErrorAnswer {
   const isRead = method === 'GET' || method === 'HEAD';
   return isRead ? page : plainAnswer(405, 'Method not allowed', { Allow: 'GET, HEAD' });
 }
+
+const hasOrigin = (zone: EdgeZone): zone is ZoneWithOrigin => zone.origin !== undefined;
 
 /** Answers a request that is for no zone. @returns the zone of one that is */
 function zoneAsked(fail: Fail, exchange: Exchange): GuardedZone | undefined {
@@ -121,19 +118,10 @@ export interface EdgeParts extends ErrorAnswerParts {
 }
 
 /** The answer where even the answer to an error cannot be made. */
-const lastResort: ErrorAnswer = {
-  status: 500,
-  headers: { 'Content-Type': 'text/plain; charset=utf-8', 'Cache-Control': 'private, no-store' },
-  body: Buffer.from('Internal error\n'),
-};
+const lastResort = plainAnswer(500, 'Internal error');
 
 /** Used where no proxy is trusted: forwarding fields are then not read at all. */
 const noLines: ErrorRequest['header'] = () => [];
-
-/** Whether a request asks for WebSocket, the only upgrade (D66). Any other protocol, such as h2c, could smuggle requests. */
-function asksForWebSocket({ method, headers }: IncomingMessage): boolean {
-  return method === 'GET' && headers.upgrade?.trim().toLowerCase() === 'websocket';
-}
 
 /** Makes the edge; `open` tells the requests that are open now, upgraded connections among them. */
 export function createEdge(parts: EdgeParts): HttpFront & { open(): number } {
@@ -158,9 +146,6 @@ export function createEdge(parts: EdgeParts): HttpFront & { open(): number } {
     watchClient(exchange, settings.afterCloseSeconds);
     return exchange;
   };
-  /** Tells a client what a proxy in front has met at the origin, in place of forwarding its request. */
-  const explain = (exchange: Exchange, forwarded: Forwarded, failure: ReportedFailure): void =>
-    exchange.sink.onEnd(origins.explain(forwarded, failure, exchange.arrival.route.host));
   /** Answers a request that failed by our own fault with 500. */
   const answerFault = (exchange: Exchange, error: unknown): void => {
     const { rayId, route } = exchange.arrival;
@@ -174,8 +159,12 @@ export function createEdge(parts: EdgeParts): HttpFront & { open(): number } {
   };
   /** Forwards a request that goes to an origin. Any other request was answered by the edge. */
   const handle = (exchange: Exchange, pass: (forwarded: Forwarded) => void): void => {
-    const { failure } = exchange.client;
-    const forward = failure ? (forwarded: Forwarded) => explain(exchange, forwarded, failure) : pass;
+    const { client, sink, arrival } = exchange;
+    const { failure } = client;
+    // What a proxy in front has met at the origin is told to the client, in place of forwarding its request.
+    const forward = failure
+      ? (forwarded: Forwarded) => sink.onEnd(origins.explain(forwarded, failure, arrival.route.host))
+      : pass;
     try {
       const admitted = admit(fail, settings.maxHeaderBytes, exchange);
       if (!(admitted instanceof Promise)) return admitted && forward(admitted);
@@ -194,7 +183,9 @@ export function createEdge(parts: EdgeParts): HttpFront & { open(): number } {
       const exchange = begin(request, arrival, new ResponseSink(response, arrival.rayId));
       handle(exchange, (forwarded) => origins.forward(request, response, forwarded));
     },
-    takesUpgrade: (request, { route }) => route.destination === 'zone' && asksForWebSocket(request),
+    // WebSocket is the only upgrade (D66). Any other protocol, such as h2c, could smuggle requests.
+    takesUpgrade: ({ method, headers }, { route }) =>
+      route.destination === 'zone' && method === 'GET' && headers.upgrade?.trim().toLowerCase() === 'websocket',
     upgrade(request: IncomingMessage, socket: Duplex, head, arrival) {
       const exchange = begin(request, arrival, socketSink(socket, arrival.rayId));
       handle(exchange, (forwarded) => origins.upgrade(request, socket, head, forwarded));
@@ -210,16 +201,7 @@ export interface OpenEdgeParts
 }
 
 /** The edge with all its parts. */
-export interface OpenEdge {
-  readonly front: HttpFront;
-  plugins(): Promise<readonly V4Plugin[]>;
-  /** Requests and upgraded connections that origins have open now. */
-  open(): number;
-  /** Requests to the edge that are open now, upgraded connections among them. */
-  requests(): number;
-  /** Stops following changes and closes connections to origins: idle ones at once, the others after so many milliseconds. */
-  close(withinMs: number): Promise<void>;
-}
+export type OpenEdge = Awaited<ReturnType<typeof openEdge>>;
 
 /** The accounts with what custom errors read of them: their plan decides whether they have rules (D65). */
 export function edgeAccounts(
@@ -234,25 +216,29 @@ export function edgeAccounts(
 }
 
 /** Opens the edge; it binds nothing. @throws ConfigurationError where the file of an Error Page cannot be used */
-export async function openEdge(parts: OpenEdgeParts): Promise<OpenEdge> {
+export async function openEdge(parts: OpenEdgeParts) {
   const { database, settings, clock, log } = parts;
   const customErrors = await openCustomErrors(parts);
   const origins = new OriginProxy({ settings, log, clock });
-  const front = createEdge({
+  const edge = createEdge({
     ...parts,
     customAnswer: (zone, occurrence, request) => customErrors.choose(zone, occurrence, request),
     origins,
   });
   const stopFollowing = followChanges(database.changes, 'edge_custom_errors', () => customErrors.refresh());
+  const front: HttpFront = edge;
   return {
     front,
-    async plugins() {
+    async plugins(): Promise<readonly V4Plugin[]> {
       const { customErrorEndpoints } = await import('./custom/custom-error-endpoints.ts');
       return [customErrorEndpoints({ customErrors, clock, log })];
     },
+    /** Requests and upgraded connections that origins have open now. */
     open: () => origins.open(),
-    requests: () => front.open(),
-    async close(withinMs) {
+    /** Requests to the edge that are open now, upgraded connections among them. */
+    requests: () => edge.open(),
+    /** Stops following changes and closes connections to origins: idle ones at once, the others after so many milliseconds. */
+    async close(withinMs: number) {
       await Promise.all([stopFollowing(), origins.close(withinMs)]);
     },
   };

@@ -1,5 +1,6 @@
 // PUT, GET and DELETE of Custom Error Rules and of the Error Page, of a zone or an account (D65).
 
+import { hash } from 'node:crypto';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, type TSchema, Type } from 'typebox';
 import type { Clock } from '../../base/clock.ts';
@@ -20,36 +21,132 @@ import {
 import { type Fault, Refusal, refusal } from '../../web/http/envelope.ts';
 import { documentFaults, schemaFaults } from '../../web/http/schema-faults.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
-import { contentFault, expressionFaults, maxRules, ruleOf, spellingFaults } from './custom-error-rules.ts';
-import * as schema from './custom-error-schemas.ts';
+import {
+  contentFault,
+  expressionFaults,
+  maxRuleContentBytes,
+  maxRules,
+  ruleContentTypes,
+  ruleOf,
+  spellingFaults,
+} from './custom-error-rules.ts';
 import type { CustomErrorOwner } from './custom-error-store.ts';
 import type { CustomErrors, InEffect } from './custom-errors.ts';
 import { maxPageBytes, pageFault } from './error-page.ts';
 import { type ParsedExpression, parseExpression } from './expression.ts';
 
-/** What the endpoints work on. */
-export interface CustomErrorEndpointsParts {
+const contentType = Type.Enum([...ruleContentTypes], { want: `one of ${ruleContentTypes.join(', ')}` });
+const statusCode = Type.Integer({
+  minimum: 400,
+  maximum: 599,
+  want: 'a whole number, 400 to 599',
+  description: 'The status of the answer; the error’s own where absent',
+});
+const common = {
+  expression: Type.String({
+    want: 'an expression such as error_code eq 522',
+    description: 'Which errors and requests it answers; at most 4,096 characters',
+    example: 'error_code in {522 1015} and header["accept"] contains "json"',
+  }),
+  enabled: Type.Optional(Type.Boolean({ want: 'true or false', description: 'true where absent' })),
+  content: Type.String({
+    want: 'a text',
+    description: `The body of the answer, at most ${maxRuleContentBytes} octets of UTF-8`,
+  }),
+};
+
+const errorRule = Type.Object(
+  { ...common, contentType, statusCode: Type.Optional(statusCode) },
+  { additionalProperties: false, title: 'ErrorRule' },
+);
+
+/** A rule as it is put: in either spelling (D65), of which `spellingFaults` wants one. */
+const newErrorRule = Type.Object(
+  {
+    ...common,
+    contentType: Type.Optional(contentType),
+    statusCode: Type.Optional(statusCode),
+    content_type: Type.Optional({ ...contentType, description: 'The same as contentType; one of both is required' }),
+    status_code: Type.Optional({ ...statusCode, description: 'The same as statusCode' }),
+  },
+  {
+    additionalProperties: false,
+    title: 'NewErrorRule',
+    want: 'an object with expression, content and contentType',
+    example: {
+      expression: 'error_code eq 522',
+      content: 'Back in a moment.',
+      contentType: 'text/plain',
+      statusCode: 503,
+    },
+  },
+);
+
+const newRules = Type.Object(
+  {
+    rules: Type.Array(newErrorRule, {
+      maxItems: maxRules,
+      want: `a list of at most ${maxRules} rules`,
+      description:
+        'The first one that is enabled and matches answers. An empty list is no rules, whatever the file says.',
+    }),
+  },
+  { additionalProperties: false, title: 'NewErrorRules', want: 'an object with rules' },
+);
+
+const newPage = Type.Object(
+  {
+    html: Type.String({
+      want: 'an HTML document',
+      example: '<!doctype html><title>Not available</title><p>Quote this when you ask: ::RAY_ID::</p>',
+      description: `At most ${maxPageBytes} octets of UTF-8. ::RAY_ID::, ::CLIENT_IP:: and ::ERROR_BOX:: stand for the values of each error.`,
+    }),
+  },
+  { additionalProperties: false, title: 'NewErrorPage', want: 'an object with html' },
+);
+
+const state = {
+  source: Type.Enum(['api', 'file', 'none'], { description: 'Where it comes from' }),
+  version: Type.Integer({ description: 'Changes by this API so far' }),
+  last_updated: Type.Union([Type.String({ format: 'date-time' }), Type.Null()], {
+    description: 'When this API changed it last',
+  }),
+};
+
+const rulesInEffect = Type.Object(
+  { phase: Type.Enum(['http_custom_errors']), ...state, rules: Type.Array(errorRule) },
+  { title: 'ErrorRules' },
+);
+
+const pageInEffect = Type.Object(
+  { id: Type.Enum(['error_page']), ...state, html: Type.Union([Type.String(), Type.Null()]) },
+  { title: 'ErrorPage' },
+);
+
+/** The version of what is in effect, for ETag. What the file says may change without a change by the API. */
+function versionOf({ source, version, value }: InEffect<unknown>): string {
+  if (source === 'api') return String(version);
+  return `${version}.${hash('sha256', JSON.stringify(value ?? null)).slice(0, 16)}`;
+}
+
+interface CustomErrorEndpointsParts {
   readonly customErrors: CustomErrors;
   readonly clock: Clock;
   readonly log: Logger;
 }
 
-/** JSON may write each octet as six, `\u0001`; a hundred rules of the largest size, expressions too, are no more than a page. */
-const bodyBytes = maxPageBytes * 6 + 100_000;
-
-function textFault(value: unknown, pointer: string, judge: (text: string) => string | undefined): Fault[] {
-  const text = typeof value === 'string' ? judge(value) : undefined;
+function faultsAt(pointer: string, text: string | undefined): Fault[] {
   if (text === undefined) return [];
-  const place = pointer.slice(1).replaceAll('/', '.');
-  return [{ token: 'E_VALIDATION_ERROR', message: `${place} ${text}`, pointer }];
+  return [{ token: 'E_VALIDATION_ERROR', message: `${pointer.slice(1).replaceAll('/', '.')} ${text}`, pointer }];
 }
 
 /** What is wrong with the rules of a body beside their shape. */
 async function rulesFaults(body: unknown): Promise<Fault[]> {
   const rules = member(body, 'rules');
   if (!Array.isArray(rules) || rules.length > maxRules) return [];
-  const expressions = rules.map((rule: unknown) => member(rule, 'expression'));
-  const texts = expressions.map((text) => (typeof text === 'string' ? text : ''));
+  const texts = rules
+    .map((rule: unknown) => member(rule, 'expression'))
+    .map((text) => (typeof text === 'string' ? text : ''));
   const parsed: ParsedExpression[] = [];
   for (const text of texts) {
     await yieldToEventLoop();
@@ -57,30 +154,23 @@ async function rulesFaults(body: unknown): Promise<Fault[]> {
   }
   const faults = expressionFaults(texts, parsed);
   return [
-    ...textFault('', '/rules', () => faults.all),
-    ...rules.flatMap((rule: unknown, index) => [
-      ...textFault(expressions[index], `/rules/${index}/expression`, () => {
-        const fault = faults.each[index];
-        return fault && `cannot be read: ${fault}`;
-      }),
-      ...textFault(member(rule, 'content'), `/rules/${index}/content`, contentFault),
-      ...spellingFaultsOf(rule, `/rules/${index}`),
-    ]),
+    ...faultsAt('/rules', faults.all),
+    ...rules.flatMap((rule: unknown, index) => {
+      const pointer = `/rules/${index}`;
+      const content = member(rule, 'content');
+      // What is no text at all is a fault of the shape.
+      const unread = typeof member(rule, 'expression') === 'string' ? faults.each[index] : undefined;
+      return [
+        ...faultsAt(`${pointer}/expression`, unread && `cannot be read: ${unread}`),
+        ...faultsAt(`${pointer}/content`, typeof content === 'string' ? contentFault(content) : undefined),
+        ...(isRecord(rule) ? spellingFaults((name) => Object.hasOwn(rule, name)) : []).flatMap((fault): Fault[] => {
+          const at = `${pointer}/${fault.member}`;
+          if (fault.kind === 'twice') return faultsAt(at, `stands beside ${fault.other}, which means the same`);
+          return [{ token: 'E_FIELD_MISSING', message: `"${fault.member}" is missing`, pointer: at }];
+        }),
+      ];
+    }),
   ];
-}
-
-/** D65: each member in one of its spellings. */
-function spellingFaultsOf(rule: unknown, pointer: string): Fault[] {
-  if (!isRecord(rule)) return [];
-  return spellingFaults((name) => Object.hasOwn(rule, name)).map(({ member: name, kind, other }) =>
-    kind === 'missing'
-      ? { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer: `${pointer}/${name}` }
-      : {
-          token: 'E_VALIDATION_ERROR',
-          message: `${pointer.slice(1).replaceAll('/', '.')}.${name} stands beside ${other}, which means the same`,
-          pointer: `${pointer}/${name}`,
-        },
-  );
 }
 
 /** Refuses a body by everything that is wrong with it at once. */
@@ -103,12 +193,7 @@ const places = {
     of: 'a zone',
     noun: 'Zone',
   },
-  account: {
-    path: '/accounts/:account_id',
-    params: accountPath,
-    of: 'an account',
-    noun: 'Account',
-  },
+  account: { path: '/accounts/:account_id', params: accountPath, of: 'an account', noun: 'Account' },
 } as const;
 
 /** Whose custom errors a path is about; authorization has found the account. */
@@ -121,9 +206,8 @@ function ownerOf(request: FastifyRequest, level: CustomErrorOwner['level']): Cus
 interface Kind {
   /** Behind the zone or the account. */
   readonly path: string;
-  /** What it is, in summaries. */
+  /** What it is, in summaries and, below, in operationIds. */
   readonly what: string;
-  /** What it is, in operationIds. */
   readonly noun: 'ErrorRules' | 'ErrorPage';
   readonly result: TSchema;
   readonly body: TSchema;
@@ -142,19 +226,12 @@ function changerOf(level: CustomErrorOwner['level'], { what, read, put }: Kind, 
   return async (request: FastifyRequest, done: 'put' | 'taken back'): Promise<CustomErrorOwner> => {
     const owner = ownerOf(request, level);
     const before = namesVersion(request) ? (await read(owner)).found : undefined;
-    if (before) judgeVersion(request, schema.versionOf(before));
+    if (before) judgeVersion(request, versionOf(before));
     if (!(await put(owner, done === 'put' ? request : undefined, before?.version))) throw changed();
     const { account } = submitterOf(request);
     log.info({ session: request.id, account: account.name, [level]: owner.id }, `${what} ${done}`);
     return owner;
   };
-}
-
-/** Answers with what is in effect, and its version. */
-async function answer({ read }: Kind, reply: FastifyReply, owner: CustomErrorOwner): Promise<object> {
-  const { found, shown } = await read(owner);
-  showVersion(reply, schema.versionOf(found));
-  return shown;
 }
 
 function endpointsFor(
@@ -169,13 +246,21 @@ function endpointsFor(
   const common = { params, result };
   const changing = { ...common, codes: [changedCode] };
   const change = changerOf(level, kind, parts);
+  /** Answers with what is in effect, and its version. */
+  const answer = async (reply: FastifyReply, owner: CustomErrorOwner): Promise<object> => {
+    const { found, shown } = await kind.read(owner);
+    showVersion(reply, versionOf(found));
+    const { source, version, updatedAt } = found;
+    const changedOn = updatedAt === undefined ? null : new Date(updatedAt).toISOString();
+    return { ...shown, source, version, last_updated: changedOn };
+  };
   const get = endpoint({
     at: 'GET',
     ...common,
     operationId: `get${thing}`,
     summary: `Show ${what} of ${of}`,
     description: 'What is in effect, and where it comes from.',
-    answer: ({ request, reply }) => answer(kind, reply, ownerOf(request, level)),
+    answer: ({ request, reply }) => answer(reply, ownerOf(request, level)),
   });
   const put = endpoint({
     at: 'PUT',
@@ -184,9 +269,10 @@ function endpointsFor(
     operationId: `put${thing}`,
     summary: `Put ${what} of ${of}`,
     description: describe,
-    reading: { bodyBytes, ownBodyFaults: true, attachValidation: true },
+    // JSON may write each octet as six, `\u0001`; a hundred rules of the largest size, expressions too, are no more than a page.
+    reading: { bodyBytes: maxPageBytes * 6 + 100_000, ownBodyFaults: true, attachValidation: true },
     ...(mayPut ? { before: mayPut } : {}),
-    answer: async ({ request, reply }) => answer(kind, reply, await change(request, 'put')),
+    answer: async ({ request, reply }) => answer(reply, await change(request, 'put')),
   });
   const takeBack = endpoint({
     at: 'DELETE',
@@ -194,13 +280,10 @@ function endpointsFor(
     operationId: `delete${thing}`,
     summary: `Take ${what} of ${of} back`,
     description: 'What the configuration file says counts again; the answer is what is then in effect.',
-    answer: async ({ request, reply }) => answer(kind, reply, await change(request, 'taken back')),
+    answer: async ({ request, reply }) => answer(reply, await change(request, 'taken back')),
   });
-  return endpointsOf({ path: path + kind.path, tag: 'Custom errors', reads: 'edge:edit', pace }, undefined, [
-    get,
-    put,
-    takeBack,
-  ]);
+  const place = { path: path + kind.path, tag: 'Custom errors', reads: 'edge:edit', pace } as const;
+  return endpointsOf(place, undefined, [get, put, takeBack]);
 }
 
 /** D65. */
@@ -209,20 +292,16 @@ async function refuseOnFreePlan(request: FastifyRequest): Promise<void> {
   throw refusal('E_FORBIDDEN', 'Plan free has no Custom Error Rules; an Error Page it may have');
 }
 
-function isRules(body: unknown): body is Static<typeof schema.newRules> {
-  return Array.isArray(member(body, 'rules'));
-}
-
-async function rulesOf(request: FastifyRequest): Promise<Static<typeof schema.newRules>['rules']> {
-  const { body } = request;
-  judge(request, await rulesFaults(body));
-  if (!isRules(body)) throw new Error('A body without rules passed the schema');
-  return body.rules;
+async function rulesOf(request: FastifyRequest): Promise<Static<typeof newRules>['rules']> {
+  judge(request, await rulesFaults(request.body));
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- what does not fit the schema was refused
+  return (request.body as Static<typeof newRules>).rules;
 }
 
 function pageOf(request: FastifyRequest): string {
-  judge(request, textFault(member(request.body, 'html'), '/html', pageFault));
-  return String(member(request.body, 'html'));
+  const html = member(request.body, 'html');
+  judge(request, faultsAt('/html', typeof html === 'string' ? pageFault(html) : undefined));
+  return String(html);
 }
 
 function kindsOf(customErrors: CustomErrors): readonly Kind[] {
@@ -231,13 +310,14 @@ function kindsOf(customErrors: CustomErrors): readonly Kind[] {
       path: '/rulesets/phases/http_custom_errors/entrypoint',
       what: 'the Custom Error Rules',
       noun: 'ErrorRules',
-      result: schema.rulesInEffect,
-      body: schema.newRules,
+      result: rulesInEffect,
+      body: newRules,
       describe: 'They count in place of those of the configuration file, until they are taken back. Not on plan free.',
       read: async (owner) => {
         const found = await customErrors.rules(owner);
-        const rules = found.value.map(schema.shownRule);
-        return { found, shown: { phase: 'http_custom_errors', ...schema.shownState(found), rules } };
+        // `enabled` always stands there.
+        const rules = found.value.map(({ expression, enabled = true, ...rest }) => ({ expression, enabled, ...rest }));
+        return { found, shown: { phase: 'http_custom_errors', rules } };
       },
       mayPut: refuseOnFreePlan,
       put: async (owner, request, ifVersion) =>
@@ -247,12 +327,12 @@ function kindsOf(customErrors: CustomErrors): readonly Kind[] {
       path: '/custom_pages/error_page',
       what: 'the Error Page',
       noun: 'ErrorPage',
-      result: schema.pageInEffect,
-      body: schema.newPage,
+      result: pageInEffect,
+      body: newPage,
       describe: 'It is served for every error that no rule answers, in place of the configuration file’s.',
       read: async (owner) => {
         const found = await customErrors.page(owner);
-        return { found, shown: { id: 'error_page', ...schema.shownState(found), html: found.value ?? null } };
+        return { found, shown: { id: 'error_page', html: found.value ?? null } };
       },
       put: async (owner, request, ifVersion) => customErrors.putPage(owner, request && pageOf(request), ifVersion),
     },

@@ -118,8 +118,8 @@ function inEffect<T>({ file, stored }: Layered<T>): InEffect<T | undefined> {
 }
 
 /** Gives the value alone, which is needed with every error. */
-function valueOf<T>({ file, stored }: Layered<T>): T | undefined {
-  return stored?.value ?? file;
+function valueOf<T>(layered: Layered<T> | undefined): T | undefined {
+  return layered?.stored?.value ?? layered?.file;
 }
 
 /** Milliseconds between two lines of the log that tell of the same zone's rules. */
@@ -151,25 +151,21 @@ export class CustomErrors {
     const ofZone = this.#layers.get('zone')?.get(zone.id);
     const ofAccount = this.#layers.get('account')?.get(zone.account);
     const evaluation = new Evaluation({ error: occurrence.error, request });
-    const answer = (layer: Layer | undefined): ErrorAnswer | undefined =>
-      layer && valueOf(layer.rules)?.answer(occurrence, evaluation);
+    const answer = (layer: Layer | undefined) => valueOf(layer?.rules)?.answer(occurrence, evaluation);
     const byRule = this.#hasRules(zone.account) ? (answer(ofZone) ?? answer(ofAccount)) : undefined;
     if (byRule) return byRule;
     if (evaluation.isSpent) {
       this.#tellCutOff(zone, occurrence);
       return undefined;
     }
-    const page = (ofZone && valueOf(ofZone.page)) ?? (ofAccount && valueOf(ofAccount.page));
-    return page?.answer(occurrence, request);
+    return (valueOf(ofZone?.page) ?? valueOf(ofAccount?.page))?.answer(occurrence, request);
   }
 
   /** Learns what other processes have put (D94). Never throws: where the database fails, it logs that and goes on with what it knows. */
-  async refresh(): Promise<void> {
-    try {
-      await this.learn();
-    } catch (error) {
-      this.#parts.log.error({ err: error }, 'custom errors cannot be read; what is known of them goes on counting');
-    }
+  refresh(): Promise<void> {
+    return this.learn().catch((error: unknown) =>
+      this.#parts.log.error({ err: error }, 'custom errors cannot be read; what is known of them goes on counting'),
+    );
   }
 
   /** Learns the same. @throws what the store throws */

@@ -68,6 +68,12 @@ function isOneOf(wanted: readonly Value[]): Test<Value> {
   return (value) => members.has(value);
 }
 
+function withOne(fits: (value: Value, wanted: Value | undefined) => boolean) {
+  return ([wanted]: readonly Value[]): Test<Value> =>
+    (value) =>
+      fits(value, wanted);
+}
+
 function not<T>(test: Test<T>): Test<T> {
   return (value) => !test(value);
 }
@@ -76,18 +82,9 @@ const tests: Readonly<Record<Exclude<Operator, 'contains'>, (wanted: readonly Va
   eq: isOneOf,
   ne: (wanted) => not(isOneOf(wanted)),
   in: isOneOf,
-  lt:
-    ([limit]) =>
-    (value) =>
-      Number(value) < Number(limit),
-  gt:
-    ([limit]) =>
-    (value) =>
-      Number(value) > Number(limit),
-  starts_with:
-    ([start]) =>
-    (value) =>
-      String(value).startsWith(String(start)),
+  lt: withOne((value, limit) => Number(value) < Number(limit)),
+  gt: withOne((value, limit) => Number(value) > Number(limit)),
+  starts_with: withOne((value, start) => String(value).startsWith(String(start))),
 };
 
 const valuesOf: Readonly<Record<Field, (condition: ErrorCondition, name: string) => readonly Value[]>> = {

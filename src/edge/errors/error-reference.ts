@@ -1,7 +1,8 @@
 // The reference of edge errors: a page for every code, where the `type` of its answers points, and an index (D62).
 
+import { oncePer } from '../../base/once-per.ts';
 import { closePage, escapeHtml, openPage, pageStyle, sheetCss } from '../../web/http/page/html-page.ts';
-import { allEdgeErrors, type EdgeError, type ErrorAnswer } from './catalogue.ts';
+import { allEdgeErrors, type EdgeError, type ErrorAnswer, edgeErrors, isEdgeCode } from './catalogue.ts';
 import { categories } from './categories.ts';
 import { errorHeading, responsiblePartyOf, titleOf, whoActs } from './default-answer.ts';
 
@@ -76,9 +77,9 @@ function indexItem(error: EdgeError): string {
   return `<li><b>${error.code}</b><a href="errors/${error.code}">${escapeHtml(error.shortName)}</a>${retry}</li>`;
 }
 
-function renderIndex(): ErrorAnswer {
+function renderIndex(errors: readonly EdgeError[]): ErrorAnswer {
   const sections = Object.entries(categories).map(([category, { title }]) => {
-    const items = allEdgeErrors.filter((error) => error.category === category).map(indexItem);
+    const items = errors.filter((error) => error.category === category).map(indexItem);
     return `<section>\n<h2>${title} <code>${category}</code></h2>\n<ul>\n${items.join('\n')}\n</ul>\n</section>`;
   });
   return answerPage(
@@ -92,17 +93,15 @@ ${sections.join('\n')}
   );
 }
 
-let pages: ReadonlyMap<number, ErrorAnswer> | undefined;
-let index: ErrorAnswer | undefined;
+const pageOf = oncePer(renderReferencePage);
+const indexOf = oncePer(renderIndex);
 
 /** The page of a code, for `GET /errors/{code}`: what `type` of its answers points at; undefined for an unknown code. */
 export function errorReferencePage(code: number): ErrorAnswer | undefined {
-  pages ??= new Map(allEdgeErrors.map((error) => [error.code, renderReferencePage(error)]));
-  return pages.get(code);
+  return isEdgeCode(code) ? pageOf(edgeErrors[code]) : undefined;
 }
 
 /** The index of all codes by category, for `GET /errors`. Its links are relative and hold below any base URL. */
 export function errorReferenceIndex(): ErrorAnswer {
-  index ??= renderIndex();
-  return index;
+  return indexOf(allEdgeErrors);
 }

@@ -99,14 +99,10 @@ function zoneLines(zone: ExportedZone, settings: EdgeExportSettings): string[] {
         ]
       : []),
     ...server(zone, hostnames, settings),
-    ...[...byFolder].flatMap(([folder, names]) =>
-      server(
-        zone,
-        names.map(([name]) => name),
-        settings,
-        folder,
-      ),
-    ),
+    ...[...byFolder].flatMap(([folder, pairs]) => {
+      const names = pairs.map(([name]) => name);
+      return server(zone, names, settings, folder);
+    }),
   ];
 }
 

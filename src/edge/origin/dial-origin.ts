@@ -17,7 +17,7 @@ import {
 import type { Clock, MonotonicClock } from '../../base/clock.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import type { EdgeCode } from '../errors/catalogue.ts';
-import type { ReportedFailure } from '../zone/client-address.ts';
+import type { ReportedFailure } from '../zone/judge-request.ts';
 import type { OriginTarget } from './origin-target.ts';
 
 /** A failure: the code for the client, the cause for the log. */

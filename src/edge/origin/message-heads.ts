@@ -4,7 +4,7 @@
 import type { IncomingMessage } from 'node:http';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import type { EdgeCode } from '../errors/catalogue.ts';
-import type { EdgeClient } from '../zone/client-address.ts';
+import type { EdgeClient } from '../zone/judge-request.ts';
 import type { ZoneWithOrigin } from './origin-target.ts';
 
 /** Fields that concern one connection alone. Trailer and TE are among them because trailers are dropped both ways. */
@@ -129,11 +129,6 @@ function requestFraming({ headers }: IncomingMessage): RequestHead['body'] | Ref
   return Number(length) === 0 ? 'none' : 'length';
 }
 
-function wantsContinue(request: IncomingMessage, body: RequestHead['body']): boolean {
-  const { expect } = request.headers;
-  return expect !== undefined && body !== 'none' && request.httpVersionMinor > 0 && /^100-continue$/i.test(expect);
-}
-
 /** The fields at the end of the head that the edge itself writes. */
 function ownFields(request: IncomingMessage, forwarded: Forwarded, upgrade: string | undefined): string {
   const proto = forwarded.forwardedProto ?? forwarded.scheme;
@@ -158,7 +153,8 @@ export function requestHead(
   const asked = requestTarget(request.url ?? '/');
   if (prefix !== '' && leadsUp(asked)) return { refused: 400 };
   const { rawHeaders, headers } = request;
-  const expectsContinue = wantsContinue(request, body);
+  const expectsContinue =
+    body !== 'none' && request.httpVersionMinor > 0 && /^100-continue$/i.test(headers.expect ?? '');
   const named = headers.connection === undefined ? undefined : namedByConnection(headers.connection);
   let text = `${request.method ?? 'GET'} ${asked === '*' ? asked : prefix + asked} HTTP/1.1\r\n`;
   let passes = 0;

@@ -12,7 +12,7 @@ import { type Clock, systemClock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { EdgeCode } from '../errors/catalogue.ts';
-import type { ReportedFailure } from '../zone/client-address.ts';
+import type { ReportedFailure } from '../zone/judge-request.ts';
 import type { EdgeSettings } from '../zone/zone.ts';
 import { DownOrigins, explainFailure } from './dial-origin.ts';
 import { type Forwarded, type ReplyHead, requestHead } from './message-heads.ts';
@@ -34,10 +34,6 @@ export interface OriginProxyParts {
   /** Milliseconds after which a client that takes not an octet of the answer to an upgrade is given up; absent: 300,000. */
   readonly clientStallMs?: number;
 }
-
-/** Seconds: WebSocket pings are seldom further apart than a minute. */
-const defaultTunnelIdleSeconds = 600;
-const defaultClientStallMs = 300_000;
 
 /** How often one request may pass the edge. Beyond that the origin leads back to the edge, which is error 1000. */
 const maxPasses = 5;
@@ -63,10 +59,12 @@ export class OriginProxy {
   readonly #whenEmpty = new Set<() => void>();
 
   constructor(parts: OriginProxyParts) {
-    const { settings, log, clock = systemClock, lookup, ca, tunnelIdleSeconds, clientStallMs } = parts;
+    const { settings, log, clock = systemClock, lookup, ca } = parts;
+    // WebSocket pings are seldom further apart than a minute.
+    const { tunnelIdleSeconds = 600, clientStallMs = 300_000 } = parts;
     this.#responseTimeoutMs = settings.responseTimeoutSeconds * 1000;
-    this.#clientStallMs = clientStallMs ?? defaultClientStallMs;
-    this.#tunnelIdleMs = (tunnelIdleSeconds ?? defaultTunnelIdleSeconds) * 1000;
+    this.#clientStallMs = clientStallMs;
+    this.#tunnelIdleMs = tunnelIdleSeconds * 1000;
     this.#parts = {
       pool: new OriginPool(clock, this.#responseTimeoutMs),
       dial: {

@@ -94,11 +94,10 @@ export class ReplyParser {
       case 'head':
         return this.#readHead(chunk, at);
       case 'length':
-        return this.#readLength(chunk, at);
+      case 'data':
+        return this.#readCounted(chunk, at);
       case 'size':
         return this.#readLine(chunk, at, maxChunkLine);
-      case 'data':
-        return this.#readData(chunk, at);
       case 'data-end':
         return this.#readDataEnd(chunk, at);
       case 'trailers':
@@ -201,20 +200,13 @@ export class ReplyParser {
     if (head.framing === 'none') this.#sink?.onEnd();
   }
 
-  #readLength(chunk: Buffer, at: number): number {
+  /** Reads of a body whose length is known, or of a chunk. */
+  #readCounted(chunk: Buffer, at: number): number {
     const length = Math.min(this.#remaining, chunk.length - at);
     this.#remaining -= length;
-    const last = this.#remaining === 0;
-    if (last) this.#state = 'done';
-    this.#sink?.onBody(length === chunk.length ? chunk : chunk.subarray(at, at + length), last);
-    return at + length;
-  }
-
-  #readData(chunk: Buffer, at: number): number {
-    const length = Math.min(this.#remaining, chunk.length - at);
-    this.#remaining -= length;
-    if (this.#remaining === 0) this.#state = 'data-end';
-    this.#sink?.onBody(chunk.subarray(at, at + length), false);
+    const isWhole = this.#remaining === 0 && this.#state === 'length';
+    if (this.#remaining === 0) this.#state = isWhole ? 'done' : 'data-end';
+    this.#sink?.onBody(length === chunk.length ? chunk : chunk.subarray(at, at + length), isWhole);
     return at + length;
   }
 

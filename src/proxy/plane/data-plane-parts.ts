@@ -8,7 +8,6 @@ import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan } from '../application/application.ts';
 import type { ProxyLimits, ProxySettings } from '../application/zone.ts';
 import type { Origins } from '../origins/origins.ts';
-import type { CertificatePair } from '../traffic/certificates.ts';
 import {
   type BudgetBounds,
   type DataPlaneLimits,
@@ -17,6 +16,7 @@ import {
   OpenBudget,
   openFilesLimit,
 } from '../traffic/listener.ts';
+import type { CertificatePair } from '../traffic/tcp-listener.ts';
 
 /** What of the configuration belongs to no socket. */
 export interface DataPlaneConfigured {

@@ -7,9 +7,8 @@ import { isLocalAddress } from '../../base/net/own-doors.ts';
 import type { ApplicationStatus, ForwardingPlan, Traffic, TransportProtocol } from '../application/application.ts';
 import { wildcardIp } from '../application/texts.ts';
 import { createOriginGuard } from '../origins/origins.ts';
-import { createCertificates, expiryOf } from '../traffic/certificates.ts';
 import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
-import { openTcpListener } from '../traffic/tcp-listener.ts';
+import { createCertificates, expiryOf, openTcpListener } from '../traffic/tcp-listener.ts';
 import { openUdpListener } from '../traffic/udp-listener.ts';
 import { type DataPlaneParts, defaultDataPlaneLimits, interfaceAddresses, openBounds } from './data-plane-parts.ts';
 import {

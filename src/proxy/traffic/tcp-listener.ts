@@ -1,14 +1,16 @@
-// Listens on one TCP port of an application, and joins every connection that may come in with one to an origin (D84, RFC 9293 §3.6).
+// Listens on one TCP port of an application with the certificates of its clients, which are read when plans are applied and now and then, and
+// joins every connection that may come in with one to an origin (D84, RFC 9293 §3.6).
 
+import { X509Certificate } from 'node:crypto';
 import { once } from 'node:events';
 import { createServer, type Socket } from 'node:net';
-import { type SecureContext, TLSSocket } from 'node:tls';
+import { createSecureContext, type SecureContext, TLSSocket } from 'node:tls';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { freeOctets } from '../../base/free-octets.ts';
 import { randomHex } from '../../base/ids.ts';
 import { type Connection, resetConnection } from '../../base/net/reset-connection.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
-import { contextOf } from './certificates.ts';
+import { oncePer } from '../../base/once-per.ts';
 import { type ConnectedOrigin, connectOrigin, TlsCarrier } from './connect-origin.ts';
 import {
   countOpen,
@@ -22,6 +24,55 @@ import {
   type RunningApplication,
 } from './listener.ts';
 import type { Endpoint } from './proxy-header.ts';
+
+/** A certificate chain and its key, PEM. */
+export interface CertificatePair {
+  readonly cert: string;
+  readonly key: string;
+}
+
+/** The TLS context of a certificate; made once. @throws Error where certificate and key cannot be read or do not fit */
+const contextOf = oncePer(({ cert, key }: CertificatePair) => createSecureContext({ cert, key }));
+
+/** When a certificate ends, milliseconds since 1970. @throws Error where it cannot be read */
+export const expiryOf = oncePer(({ cert }: CertificatePair) => Date.parse(new X509Certificate(cert).validTo));
+
+/** Keeps the certificates in use by name. @param read reads the present certificate of a name; undefined: there is none */
+export function createCertificates(read: (name: string) => CertificatePair | undefined) {
+  const inUse = new Map<string, CertificatePair>();
+
+  /** Uses the present certificate of a name from now on. @returns why it cannot be used; undefined where it can */
+  function take(name: string): string | undefined {
+    const before = inUse.get(name);
+    try {
+      const found = read(name);
+      if (!found) return `there is no certificate in certs/tls/${name}`;
+      if (before && found.cert === before.cert && found.key === before.key) return undefined;
+      contextOf(found);
+      inUse.set(name, found);
+      return undefined;
+    } catch (error) {
+      return `the certificate in certs/tls/${name} cannot be used: ${errorMessage(error)}`;
+    }
+  }
+
+  function takeAll(names: readonly string[]): ReadonlyMap<string, string> {
+    const reasons = names.map((name) => [name, take(name) ?? ''] as const);
+    return new Map(reasons.filter(([, reason]) => reason !== ''));
+  }
+
+  return {
+    /** Gives up the certificates of other names, and reads missing ones. @returns why a name has no usable certificate, by name */
+    follow(names: ReadonlySet<string>) {
+      for (const name of inUse.keys()) if (!names.has(name)) inUse.delete(name);
+      return takeAll([...names].filter((name) => !inUse.has(name)));
+    },
+    /** Reads the certificates in use anew; where one cannot be used, the one before stays. @returns why, by name */
+    renew: () => takeAll([...inUse.keys()]),
+    /** The certificate in use for a name. */
+    get: (name: string) => inUse.get(name),
+  };
+}
 
 /** What a splice needs to know. */
 interface SpliceOptions {

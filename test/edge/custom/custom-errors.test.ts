@@ -11,7 +11,7 @@ import type { CustomErrorOwner } from '../../../src/edge/custom/custom-error-sto
 import { type CustomErrors, openCustomErrors } from '../../../src/edge/custom/custom-errors.ts';
 import { compilePage, pageFault } from '../../../src/edge/custom/error-page.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../../../src/edge/errors/catalogue.ts';
-import { negotiate } from '../../../src/edge/errors/negotiate.ts';
+import { negotiate } from '../../../src/edge/errors/default-answer.ts';
 import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../../../src/edge/zone/zone.ts';
 import { piecesOf } from '../../../src/web/http/listener/whole-response.ts';
 import { openTestDatabase } from '../../support/engines.ts';

@@ -5,7 +5,7 @@ import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import type { EdgeFormat } from '../../../src/edge/errors/catalogue.ts';
-import { negotiate } from '../../../src/edge/errors/negotiate.ts';
+import { negotiate } from '../../../src/edge/errors/default-answer.ts';
 import fc, { anyCharacter } from '../../support/properties.ts';
 
 describe('the specification’s table', () => {

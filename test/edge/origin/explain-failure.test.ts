@@ -6,7 +6,7 @@ import { silentLog } from '../../../src/base/log.ts';
 import type { EdgeCount } from '../../../src/edge/exchange.ts';
 import type { EdgeParts } from '../../../src/edge/open-edge.ts';
 import { OriginProxy } from '../../../src/edge/origin/origin-proxy.ts';
-import { readReportedFailure } from '../../../src/edge/zone/client-address.ts';
+import { readReportedFailure } from '../../../src/edge/zone/judge-request.ts';
 import { testCertificate } from '../../support/certificate.ts';
 import { exampleZone, startEdge } from '../../support/edge-app.ts';
 import { always, type FaultOrigin, faultOrigin, type OriginSide } from '../../support/fault-origin.ts';

@@ -2,7 +2,7 @@
 
 import { describe, expect, test } from 'vitest';
 import { addressTest } from '../../../src/base/net/address-test.ts';
-import { clientOf, type FieldLines } from '../../../src/edge/zone/client-address.ts';
+import { clientOf, type FieldLines } from '../../../src/edge/zone/judge-request.ts';
 import { heapOctetsOfEach } from '../../support/heap-octets.ts';
 import fc from '../../support/properties.ts';
 
