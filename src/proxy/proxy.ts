@@ -25,7 +25,7 @@ import { DataPlane } from './plane/data-plane.ts';
 import { type DataPlaneParts, readLimits } from './plane/data-plane-parts.ts';
 import { storedPlans } from './plane/stored-plans.ts';
 import { createFactSources } from './rules/facts.ts';
-import { seedApplications, type WriteParts } from './rules/judge-write.ts';
+import { seedApplications } from './rules/judge-write.ts';
 import { ruleRows } from './rules/rules.ts';
 import { type ApplicationStore, openApplicationStore } from './store/application-store.ts';
 
@@ -75,14 +75,9 @@ export interface Proxy {
   drain(withinMs: number): Promise<void>;
 }
 
-interface Configured extends ProxyConfigured {
-  readonly plans: DataPlaneParts['plans'];
-  readonly resolver: Resolver;
-  readonly limits: ReturnType<typeof readLimits>;
-  readonly writing: WriteParts;
-}
+type Configured = ReturnType<typeof configure>;
 
-function configure(parts: ProxyParts, given: ProxyConfigured, store: ApplicationStore): Configured {
+function configure(parts: ProxyParts, given: ProxyConfigured, store: ApplicationStore) {
   const { clock, log, dns, ownDoors } = parts;
   const { zones, accounts, settings } = given;
   const sources = createFactSources({ zones, settings, store, ownDoors });
@@ -116,13 +111,15 @@ function dataPlaneParts(parts: ProxyParts, now: () => Configured): DataPlanePart
   };
 }
 
-function documentedRule({ code, rule }: (typeof ruleRows)[number]): DocumentedCode {
-  const { name, status, when, resolution } = rule;
-  return { number: code, status, described: { title: name, when, remedy: resolution } };
-}
-
-/** D83: the one code with two statuses. */
-const sourceFailed = { number: 10_002, status: 503 } as const;
+const codes: readonly DocumentedCode[] = [
+  ...ruleRows.map(({ code, rule: { name, status, when, resolution } }) => ({
+    number: code,
+    status,
+    described: { title: name, when, remedy: resolution },
+  })),
+  // D83: the one code with two statuses.
+  { number: 10_002, status: 503 },
+];
 
 /** Judges the applications of a configuration as a first start would. @throws ConfigurationError where one breaks a rule */
 export async function checkConfiguredApplications(
@@ -152,7 +149,7 @@ async function pluginsOf(
       accounts,
       see,
       ownPorts: () => parts.ownDoors().map(({ port }) => port - settings.portOffset),
-      codes: [...ruleRows.map(documentedRule), sourceFailed],
+      codes,
       log: parts.log,
     }),
     networkEndpoints({ accounts }),

@@ -275,8 +275,6 @@ export function applicationEndpoints(parts: ApplicationEndpointsParts): V4Plugin
 type TrafficEndpointParts = Pick<ApplicationEndpointsParts, 'zones' | 'store' | 'see'>;
 
 const mostApplications = 200;
-/** Applications that are read of a zone at once. */
-const perPage = 100;
 
 const application = Type.Object(
   {
@@ -299,14 +297,11 @@ async function applicationsOf({ zones, store }: TrafficEndpointParts, account: s
   const found: { readonly zone: ProxyZone; readonly application: StoredApplication }[] = [];
   let total = 0;
   for (const zone of zones.filter((each) => each.account === account)) {
-    const pages = Math.ceil(Math.max(1, mostApplications - found.length) / perPage);
-    for (let page = 1; page <= pages; page += 1) {
-      const list = await store.list(zone.id, { page, perPage, order: 'protocol', direction: 'asc' });
-      if (page === 1) total += list.total;
-      for (const each of list.applications)
-        if (found.length < mostApplications) found.push({ zone, application: each });
-      if (list.total <= page * perPage) break;
-    }
+    const left = mostApplications - found.length;
+    const page = { page: 1, perPage: Math.max(1, left), order: 'protocol', direction: 'asc' } as const;
+    const list = await store.list(zone.id, page);
+    total += list.total;
+    found.push(...list.applications.slice(0, left).map((application) => ({ zone, application })));
   }
   return { found, total };
 }

@@ -53,12 +53,6 @@ export interface ExportGap {
   readonly text: string;
 }
 
-/** An export. */
-interface Exported {
-  readonly text: string;
-  readonly gaps: readonly ExportGap[];
-}
-
 /** One application in a format: its lines, or why it has none. */
 export type Rendered<T> =
   | { readonly ok: true; readonly body: T; readonly notes: readonly string[] }
@@ -241,8 +235,8 @@ export function commented(lines: readonly string[], indent = ''): string[] {
 
 /** Makes the function that writes plans in a format: the whole file, and what it cannot say, which stands in its comments too. */
 export function exporter<T>({ title: format, notes: ofFormat, render, write }: PlanFormat<T>) {
-  return (plans: readonly ForwardingPlan[], settings: ExportSettings): Exported => {
-    const gaps = [...generalGaps(plans, settings), ...ofFormat.map((text) => ({ leftOut: false, text }))];
+  return (plans: readonly ForwardingPlan[], settings: ExportSettings) => {
+    const gaps: ExportGap[] = [...generalGaps(plans, settings), ...ofFormat.map((text) => ({ leftOut: false, text }))];
     const entries = plans.map((plan): Entry<T> => {
       const safe = checkPlan(plan, settings);
       const rendered = safe.ok ? render(safe.body, settings) : safe;

@@ -172,23 +172,9 @@ function rotate<T>(list: readonly T[], by: number): T[] {
   return [...list.slice(start), ...list.slice(0, start)];
 }
 
-/** What origins need of the world. */
-interface OriginsParts {
-  readonly resolve: Resolver;
-  readonly clock: Clock;
-  /** 0 to less than 1; absent: Math.random. */
-  readonly random?: () => number;
-}
-
-/** Origins before they are put in order by their health. */
-interface Found {
-  /** Each group is tried in turn before the next. */
-  readonly groups: readonly (readonly OriginAddress[])[];
-  readonly why?: string;
-}
-
 interface Source {
-  find(offset: number): Promise<Found>;
+  /** Origins before they are put in order by their health. Each group is tried in turn before the next. */
+  find(offset: number): Promise<{ readonly groups: readonly (readonly OriginAddress[])[]; readonly why?: string }>;
   /** What is known without looking anything up, for the first edge port. */
   known(): readonly OriginAddress[];
 }
@@ -248,7 +234,7 @@ function serviceSource({ name }: DnsOrigin, cache: DnsCache, random: () => numbe
   };
 }
 
-function sourceOf(plan: ForwardingPlan, parts: OriginsParts): Source {
+function sourceOf(plan: ForwardingPlan, parts: Parameters<typeof createOrigins>[1]): Source {
   if (plan.origin.kind === 'direct') return directSource(plan.origin.origins);
   const cache = createDnsCache({ ...parts, ttlMs: plan.origin.ttlSeconds * 1000 });
   if (plan.origin.type !== 'SRV') return addressSource(plan.origin, cache);
@@ -271,8 +257,12 @@ function healthOf(source: Source, health: ReturnType<typeof createOriginHealth>)
  * SRV by priority and weight, the addresses of one target in turn. An edge port `first + i` goes to the origin's port
  * `first + i`; SRV names the port itself. An origin that failed comes last for 1 s, doubling up to 30 s; then one
  * connection tries it.
+ * @param parts `random`: 0 to less than 1; absent: Math.random
  */
-export function createOrigins(plan: ForwardingPlan, parts: OriginsParts): Origins {
+export function createOrigins(
+  plan: ForwardingPlan,
+  parts: { readonly resolve: Resolver; readonly clock: Clock; readonly random?: () => number },
+): Origins {
   const source = sourceOf(plan, parts);
   const health = createOriginHealth(parts.clock);
   let turn = 0;

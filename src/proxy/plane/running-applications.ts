@@ -60,12 +60,6 @@ function logEvent(log: Logger, application: string, event: ConnectionEvent): voi
   else log.debug(line, kind === 'connect' ? 'proxy connection opened' : 'proxy connection refused');
 }
 
-/** Whether two plans serve connections alike. Everything matters but the addresses, which only say where to listen. */
-function isSame(plan: ForwardingPlan, before: ForwardingPlan): boolean {
-  if (plan === before) return true;
-  return isDeepStrictEqual({ ...plan, addresses: [] }, { ...before, addresses: [] });
-}
-
 /** One application; what belongs to the plan is replaced with it, the counters stay. */
 export type ApplicationState = ReturnType<typeof createApplicationState>;
 
@@ -106,7 +100,9 @@ export function createApplicationState(
     /** Lets new connections follow another plan. @param retire gets what was opened under the one before */
     follow(plan: ForwardingPlan, retire: (before: RunningApplication) => void): void {
       const before = current;
-      if (isSame(plan, before.plan)) return;
+      // Everything matters but the addresses, which only say where to listen.
+      if (plan === before.plan || isDeepStrictEqual({ ...plan, addresses: [] }, { ...before.plan, addresses: [] }))
+        return;
       const { origin, ports } = before.plan;
       const sameOrigin = isDeepStrictEqual([plan.origin, plan.ports], [origin, ports]);
       const origins = sameOrigin ? before.origins : parts.createOrigins(plan);

@@ -71,13 +71,6 @@ export interface PlanParts extends ProxyOwners {
   readonly log: Logger;
 }
 
-/** The plans of an application in one of its states: one plan, or none where it cannot run. */
-interface Known {
-  readonly createdAt: number;
-  readonly modifiedAt: number;
-  readonly plans: readonly ForwardingPlan[];
-}
-
 /** Makes what reads every stored application whose zone is configured, the oldest first; the same plan again where nothing changed. */
 export function storedPlans(parts: PlanParts): () => Promise<readonly ForwardingPlan[]> {
   const places = placesOf(parts);
@@ -102,6 +95,8 @@ export function storedPlans(parts: PlanParts): () => Promise<readonly Forwarding
       return [];
     }
   };
+  /** By id, the plans of an application in one of its states: one plan, or none where it cannot run. */
+  type Known = Pick<ApplicationMark, 'createdAt' | 'modifiedAt'> & { readonly plans: readonly ForwardingPlan[] };
   const known = new Map<string, Known>();
   const refresh = async ({ id, zone, createdAt, modifiedAt }: ApplicationMark): Promise<void> => {
     const before = known.get(id);

@@ -14,49 +14,17 @@ import type { Judged } from './read-application.ts';
 /** What the sources are asked about: the application as far as it could be read. One that is being changed is never in its own way (D80). */
 type Asked = Pick<Judged, 'application' | 'zone' | 'account' | 'stored'>;
 
-/** What `dns` answers. */
-export interface DnsFacts {
-  /** Id of the configured zone that the hostname is under; of nested zones the innermost. */
-  readonly hostnameZone: string | undefined;
-  /** Id of the zone whose applications hold the hostname. */
-  readonly hostnameHolder: string | undefined;
-  /** False where the origin's name lives in another zone, which this one's applications may not use (11050). */
-  readonly isOriginPermitted: boolean;
-}
-
-/** What `ipam` answers. */
-export interface IpamFacts {
-  readonly ipv4Pool: string;
-  /** Networks that no origin may be in (11002). */
-  readonly originDeny: readonly string[];
-  /** Of the origins, the texts of those where Postern itself listens, and `proxy.originAllow` does not name it (11002). */
-  readonly ownOrigins: readonly string[];
-  /** Of the static edge IPs, those of other zones, in their canonical spelling (11033). */
-  readonly edgeIpsOfOthers: readonly string[];
-  /** The pay-as-you-go account has an application of this protocol (11034). */
-  readonly isProtocolUsed: boolean;
-  /** Hostnames of the zone that have an IPv4 of the pool (12005). */
-  readonly ipv4Hostnames: readonly string[];
-  /** Of the ports asked for, those that the zone does not have, or that Postern listens on itself (13002). */
-  readonly unavailablePorts: readonly PortRange[];
-  /** Of the ports asked for, those that another application has on the same address (13002). */
-  readonly takenPorts: readonly PortRange[];
-}
-
 /** All facts about one application. */
 export interface Facts {
-  readonly dns: DnsFacts;
-  readonly ipam: IpamFacts;
+  readonly dns: Awaited<ReturnType<FactSources['dns']>>;
+  readonly ipam: Awaited<ReturnType<FactSources['ipam']>>;
 }
 
 /** Tells why a rule is broken; nothing where it is kept. Without facts it tells only what needs none (D83). */
 export type Judge = (judged: Judged, facts: Facts | undefined) => readonly Reason[];
 
 /** Where the facts come from, asked on every create and update. What one throws keeps it from answering: 10002 with 503. */
-export interface FactSources {
-  readonly dns: (asked: Asked) => Promise<DnsFacts>;
-  readonly ipam: (asked: Asked) => Promise<IpamFacts>;
-}
+export type FactSources = ReturnType<typeof createFactSources>;
 
 /** What the sources read. */
 export interface FactParts extends Pick<ProxyOwners, 'zones'> {
@@ -89,16 +57,19 @@ function isOriginPermitted(name: string, zone: ProxyZone, zones: ReadonlyMap<str
   return false;
 }
 
-function dnsSource({ zones, store }: FactParts): FactSources['dns'] {
+function dnsSource({ zones, store }: FactParts) {
   const origins = zonesByName(zones);
   const named = new Map(zones.map((zone) => [zone.name.toLowerCase(), zone.id]));
-  return async ({ application: { hostname, originName }, zone }) => ({
+  return async ({ application: { hostname, originName }, zone }: Asked) => ({
+    /** Id of the configured zone that the hostname is under; of nested zones the innermost. */
     hostnameZone:
       hostname &&
       parentNames(hostname)
         .map((name) => named.get(name))
         .find((id) => id !== undefined),
+    /** Id of the zone whose applications hold the hostname. */
     hostnameHolder: hostname === undefined ? undefined : await store.hostnameZone(hostname),
+    /** False where the origin's name lives in another zone, which this one's applications may not use (11050). */
     isOriginPermitted: originName === undefined || isOriginPermitted(originName, zone, origins),
   });
 }
@@ -183,7 +154,7 @@ async function ownOrigins(asked: Asked, parts: FactParts): Promise<readonly stri
   return own;
 }
 
-async function askIpam(asked: Asked, parts: FactParts): Promise<IpamFacts> {
+async function askIpam(asked: Asked, parts: FactParts) {
   const { settings, store } = parts;
   const { zone, account, stored } = asked;
   const { protocol, edge } = asked.application;
@@ -193,20 +164,27 @@ async function askIpam(asked: Asked, parts: FactParts): Promise<IpamFacts> {
   const taken = await takenPorts(asked, edgeIpsOfOthers, parts);
   return {
     ipv4Pool: settings.ipv4Pool,
+    /** Networks that no origin may be in (11002). */
     originDeny: settings.originDeny,
+    /** Of the origins, the texts of those where Postern itself listens, and `proxy.originAllow` does not name it (11002). */
     ownOrigins: await ownOrigins(asked, parts),
+    /** Of the static edge IPs, those of other zones, in their canonical spelling (11033). */
     edgeIpsOfOthers,
+    /** The pay-as-you-go account has an application of this protocol (11034). */
     isProtocolUsed:
       account.plan === 'payg' && protocol !== undefined
         ? await store.hasProtocol(account.id, protocol.canonical, stored?.id)
         : false,
+    /** Hostnames of the zone that have an IPv4 of the pool (12005). */
     ipv4Hostnames: edge?.kind === 'ipv4' ? await store.ipv4Hostnames(zone.id, stored?.id) : [],
+    /** Of the ports asked for, those that the zone does not have, or that Postern listens on itself (13002). */
     unavailablePorts: unavailablePorts(asked, parts),
+    /** Of the ports asked for, those that another application has on the same address (13002). */
     takenPorts: taken,
   };
 }
 
 /** Makes the two sources over configuration and store. */
-export function createFactSources(parts: FactParts): FactSources {
-  return { dns: dnsSource(parts), ipam: (asked) => askIpam(asked, parts) };
+export function createFactSources(parts: FactParts) {
+  return { dns: dnsSource(parts), ipam: (asked: Asked) => askIpam(asked, parts) };
 }

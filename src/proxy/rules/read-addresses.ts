@@ -115,18 +115,13 @@ export interface ReadOrigin extends OriginText {
   readonly pointer: string;
 }
 
-interface ReadOrigins {
-  readonly origins: readonly ReadOrigin[];
-  /** Entries, readable or not. */
-  readonly originCount: number;
-  /** The readable ones as they were given; undefined where there is no array. */
-  readonly texts: readonly string[] | undefined;
-}
-
-/** Reads `origin_direct`: 10001 for another type, 11000 for none, 11002 for each entry that cannot be read (D82). */
-export function readOriginDirect(value: unknown, reading: Reading): ReadOrigins {
+/**
+ * Reads `origin_direct`: 10001 for another type, 11000 for none, 11002 for each entry that cannot be read (D82).
+ * @returns the readable entries, the number of all, and the readable ones as they were given; no `texts` where there is no array
+ */
+export function readOriginDirect(value: unknown, reading: Reading) {
   const { report } = reading;
-  const none = { origins: [], originCount: 0, texts: undefined };
+  const none = { origins: [] as readonly ReadOrigin[], originCount: 0, texts: undefined };
   if (value === undefined) return none;
   if (!Array.isArray(value)) {
     notAs(reading, 10001, 'origin_direct', 'must be an array of texts', value);

@@ -17,13 +17,8 @@ export interface ProxiedConnection {
   readonly edge: Endpoint;
 }
 
-interface Addresses {
-  readonly client: Uint8Array;
-  readonly edge: Uint8Array;
-}
-
 /** Both addresses in one family, that of IPv6 where they differ; undefined where one is no IP address. */
-function inOneFamily({ client, edge }: Pick<ProxiedConnection, 'client' | 'edge'>): Addresses | undefined {
+function inOneFamily({ client, edge }: Pick<ProxiedConnection, 'client' | 'edge'>) {
   const from = addressOctets(client.address);
   const to = addressOctets(edge.address);
   if (!from || !to) return undefined;
@@ -32,8 +27,8 @@ function inOneFamily({ client, edge }: Pick<ProxiedConnection, 'client' | 'edge'
 }
 
 /** `inet_ntop` spelling, which keeps the dots of a mapped address. */
-function textOf(octets: Uint8Array, family: 4 | 16): string {
-  const isMapped = family === 16 && octets.subarray(0, 10).every((octet) => octet === 0) && octets[10] === 0xff;
+function textOf(octets: Uint8Array): string {
+  const isMapped = octets.length === 16 && octets.subarray(0, 10).every((octet) => octet === 0) && octets[10] === 0xff;
   return isMapped && octets[11] === 0xff ? `::ffff:${octets.subarray(12).join('.')}` : addressText(octets);
 }
 
@@ -41,9 +36,8 @@ function textOf(octets: Uint8Array, family: 4 | 16): string {
 export function proxyHeaderV1(connection: ProxiedConnection): Buffer {
   const addresses = connection.transport === 'tcp' ? inOneFamily(connection) : undefined;
   if (!addresses) return Buffer.from('PROXY UNKNOWN\r\n', 'latin1');
-  const family = addresses.client.length === 4 ? 4 : 16;
-  const [from, to] = [textOf(addresses.client, family), textOf(addresses.edge, family)];
-  const name = family === 4 ? 'TCP4' : 'TCP6';
+  const [from, to] = [textOf(addresses.client), textOf(addresses.edge)];
+  const name = addresses.client.length === 4 ? 'TCP4' : 'TCP6';
   return Buffer.from(`PROXY ${name} ${from} ${to} ${connection.client.port} ${connection.edge.port}\r\n`, 'latin1');
 }
 
