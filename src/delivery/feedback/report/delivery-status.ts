@@ -1,6 +1,7 @@
 // Reads the body of message/delivery-status (RFC 3464 §2) and of message/global-delivery-status (RFC 6533 §3).
 
 import { isAscii } from 'node:buffer';
+import { readOrcpt } from '../../../mail/dsn-request.ts';
 import { type DeliveryReport, type NamedRecipient, oneLine, type ReportedAction, reportBounds } from './report.ts';
 
 /** Field names in lower case, each with the first value that the group gives it, unfolded. */
@@ -76,12 +77,14 @@ function behindType(value: string | undefined): string | undefined {
   return value === undefined ? undefined : value.replace(/^[a-zA-Z0-9-]{1,40}[ \t]*;[ \t]*/, '').trim();
 }
 
-/** An address out of its field: without angle brackets and a comment behind it. */
+/** An address out of its field: without angle brackets, a comment behind it, and what stands for characters beyond ASCII. */
 function addressOf(value: string | undefined): string | undefined {
   const text = behindType(value);
   if (text === undefined) return undefined;
   const inner = /^<([^<>]*)>/.exec(text)?.[1] ?? withoutComment(text);
-  return oneLine(inner, reportBounds.address);
+  // RFC 6533 §3: in a report of seven bits an address of this type is written as ORCPT has it.
+  const decoded = /^utf-8[ \t]*;/i.test(value ?? '') ? readOrcpt(`utf-8;${inner}`)?.address : undefined;
+  return oneLine(decoded ?? inner, reportBounds.address);
 }
 
 /** Cuts off a comment behind an address, in time that grows with the text: a pattern would try each of its blanks anew. */

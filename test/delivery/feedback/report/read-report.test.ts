@@ -93,6 +93,17 @@ test('message/global-delivery-status in base64, with an address beyond ASCII', a
   expect(report).toMatchObject({ recipients: [{ final: 'bücher@example.org', status: '5.1.1' }] });
 });
 
+test.each([
+  ['utf-8; b\\x{FC}cher\\x{2B}tag@example.org', 'bücher+tag@example.org'],
+  ['utf-8; b\\x{D800}cher@example.org', 'b\\x{D800}cher@example.org'],
+  ['rfc822; b\\x{FC}cher@example.org', 'b\\x{FC}cher@example.org'],
+])('the address of %j is %s', async (field, final) => {
+  const report = await read(
+    withStatus(`Reporting-MTA: dns; mx\n\nFinal-Recipient: ${field}\nAction: failed\nStatus: 5.1.1\n`),
+  );
+  expect(report).toMatchObject({ recipients: [{ final }] });
+});
+
 test('control characters and endless values come to nothing', async () => {
   const report = await read(
     withStatus(`Reporting-MTA: dns; mx
