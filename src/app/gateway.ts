@@ -249,14 +249,15 @@ async function openParts(parts: Opening, running: Running): Promise<Gateway> {
   for (const one of [...given, observeMetrics(() => live.current.config)]) metrics.add(one);
   // Before anything listens, so that no mail is taken under a configuration whose applications break a rule.
   await proxy.seed();
-  await parts.aboutToListen?.();
-  addresses.setHttp(await listenHttp(http, live));
   await mail.delivery.start();
   onDuty(() => mail.notifier.start());
   await webhooks.configure();
   await webhooks.start();
   mail.tlsReporter.start();
   addresses.setMail(await mail.door.listen());
+  // Last, since one of several processes shares the port: what comes to it before it is ready is 503, while others would answer.
+  await parts.aboutToListen?.();
+  addresses.setHttp(await listenHttp(http, live));
   await startProxy(proxy, parts, onDuty);
   certificates.start();
   readiness.isReady = true;

@@ -5,7 +5,7 @@ import { rmSync } from 'node:fs';
 import { openTokenStore } from '../../src/accounts/token-store.ts';
 import { ensureDevelopmentToken } from '../../src/app/bootstrap/bootstrap.ts';
 import { loadConfig } from '../../src/app/config/config.ts';
-import { openGateway } from '../../src/app/gateway.ts';
+import { type GatewayParts, openGateway } from '../../src/app/gateway.ts';
 import { openDatabaseOf } from '../../src/app/wiring/engine/open-stores.ts';
 import { loadSettings } from '../../src/app/wiring/load-settings.ts';
 import { openServerSocket } from '../../src/app/wiring/server-socket.ts';
@@ -21,7 +21,9 @@ export interface PosternHere extends RunningPostern {
 }
 
 /** Starts it; its keys are those of the shipped configuration, and it makes none. */
-export async function startHere(options: Pick<PosternOptions, 'config' | 'env' | 'folder'> = {}): Promise<PosternHere> {
+export async function startHere(
+  options: Pick<PosternOptions, 'config' | 'env' | 'folder'> & Pick<GatewayParts, 'aboutToListen'> = {},
+): Promise<PosternHere> {
   const { folder, dataDir, certsDir, env } = await makePlace(options);
   const place = { env, cwd: folder };
   const config = loadConfig(place);
@@ -35,7 +37,8 @@ export async function startHere(options: Pick<PosternOptions, 'config' | 'env' |
   if ('url' in config.database) for (const one of tableMigrations.postgres) await database.migrate(one);
   const tokens = await openTokenStore(database);
   const load = () => loadSettings(place, systemClock);
-  const gateway = await openGateway({ ...(await load()), database, log, load, place });
+  const { aboutToListen = () => Promise.resolve() } = options;
+  const gateway = await openGateway({ ...(await load()), database, log, load, place, aboutToListen });
   await ensureDevelopmentToken(config, { env, tokens, clock: systemClock });
   const answers = {
     reload: () => gateway.reload('command'),
