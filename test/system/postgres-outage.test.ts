@@ -183,6 +183,18 @@ test.each([
   },
 );
 
+test('while somebody holds the processes, so that their rows cannot be kept alive, mail is taken', async () => {
+  const url = await server.createSchema();
+  const spool = await open(url);
+  expect(await add(spool)).toBeUndefined();
+  const client = await connect(url);
+  await client.query('BEGIN; LOCK TABLE spool_processes IN EXCLUSIVE MODE');
+  const seen = new Set<unknown>();
+  for (let given = 0; given < 3; given += await giveUp(client)) seen.add(spool.unavailable);
+  expect(await add(spool)).toBeUndefined();
+  expect(seen).toEqual(new Set([undefined]));
+});
+
 test('while a table is gone mail is put off, and is taken once it is back', async () => {
   const url = await server.createSchema();
   const spool = await open(url);

@@ -57,6 +57,7 @@ const laterWork = {
   },
   partitions: { words: 'partitions could not be changed', isExpected: isPartitionFault },
   removal: { words: 'partitions could not be changed', isExpected: isPartitionFault },
+  register: tidying,
   holds: tidying,
   tidying,
 };
@@ -194,7 +195,9 @@ export class SpoolTender extends ServerPart<TendedParts> {
     try {
       await this.#look();
       await writer.settleDoubt();
-      if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
+      await this.#orLater('register', async () => {
+        if (await register.tend()) log.warn('messages in the hands of a process that has ended are due again');
+      });
       await this.#recover(found);
       await this.#orLater('holds', () => holds.settle());
       await this.#tendRows();
