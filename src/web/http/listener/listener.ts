@@ -48,6 +48,8 @@ interface HttpListenerParts {
   readonly limit?: ConnectionLimit | undefined;
   /** Milliseconds after which a client that takes nothing of an answer is cut; absent: 300,000. */
   readonly clientStallMs?: number | undefined;
+  /** Milliseconds that a client has for the head of a request, looked at once a second; absent: 20,000. */
+  readonly headMs?: number | undefined;
   readonly onRefused?: ((refused: RefusedOctets) => void) | undefined;
 }
 
@@ -69,7 +71,8 @@ const serverOptions = {
   requireHostHeader: false,
   // Whoever reads a body sets its timeout, since an upload to an origin may take long.
   requestTimeout: 0,
-  headersTimeout: 20_000,
+  // Node looks every 30 s otherwise, and a client would have up to 50 s.
+  connectionsCheckingInterval: 1000,
   keepAliveTimeout: 30_000,
 } as const;
 
@@ -128,9 +131,10 @@ function refuseSocket(
   onRefused?.({ rayId, status, client: socket.remoteAddress, cause });
 }
 
-function makeServer({ handlers, tls, clientStallMs }: HttpListenerParts): Server {
+function makeServer({ handlers, tls, clientStallMs, headMs = 20_000 }: HttpListenerParts): Server {
   const options = {
     ...serverOptions,
+    headersTimeout: headMs,
     shouldUpgradeCallback: (request: IncomingMessage) => handlers().takesUpgrade(request),
   };
   const server = tls
