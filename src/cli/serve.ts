@@ -160,9 +160,9 @@ function banner(
   });
 }
 
+/** What is served, with the text that the configuration was read from: a pipe cannot be read again. */
 interface Serving {
   readonly config: Config;
-  /** What the configuration was read from: a pipe cannot be read again. */
   readonly text: string;
   /** Where the configuration is read from at a reload. */
   readonly place: ConfigSource;
@@ -190,7 +190,7 @@ async function prepare({ config, io, openedLog: { log } }: Serving, database: Da
 
 /** Opens a gateway in this process, or several processes. @param aboutToListen called before a place of HTTP is bound */
 async function openServer(serving: Serving, signalled: Promise<unknown>, aboutToListen: () => Promise<void>) {
-  const { config, text, place, io, openedLog } = serving;
+  const { config, place, io, openedLog } = serving;
   const { log } = openedLog;
   const database = await openDatabaseOf(config, { patienceMs: servingPatienceMs, onLost: endProcess, log });
   let isInUse = false;
@@ -211,13 +211,7 @@ async function openServer(serving: Serving, signalled: Promise<unknown>, aboutTo
           place,
           aboutToListen,
         })
-      : await (await import('../app/processes/open-processes.ts')).openProcesses({
-          config,
-          text,
-          place,
-          log,
-          signalled,
-        });
+      : await (await import('../app/processes/open-processes.ts')).openProcesses({ ...serving, log, signalled });
     const isListening = server.listening.length > 0;
     const token = isListening ? await ensureDevelopmentToken(config, parts) : undefined;
     const signIn = isListening ? await signInPath(config, database) : undefined;
@@ -266,12 +260,7 @@ async function serve(serving: Serving): Promise<void> {
   const { server } = opened;
   onSecond(() => server.kill?.());
   handHangups(server);
-  const answers = {
-    reload: () => server.reload('command'),
-    file: () => server.config.file,
-    destinations: () => server.destinations(),
-  };
-  const socket = await openServerSocket(config.dataDir, answers, log);
+  const socket = await openServerSocket(config.dataDir, server, log);
   await announce(opened, serving);
   // A process that is killed later leaves what the next start needs.
   setTimeout(settleHeap, settleMs).unref();

@@ -40,12 +40,7 @@ export async function startHere(
   const { aboutToListen = () => Promise.resolve() } = options;
   const gateway = await openGateway({ ...(await load()), database, log, load, place, aboutToListen });
   await ensureDevelopmentToken(config, { env, tokens, clock: systemClock });
-  const answers = {
-    reload: () => gateway.reload('command'),
-    file: () => config.file,
-    destinations: () => gateway.destinations(),
-  };
-  const socket = await openServerSocket(dataDir, answers, log);
+  const socket = await openServerSocket(dataDir, gateway, log);
   let ended: Promise<void> | undefined;
   const stop = (): Promise<void> => {
     socket.close();

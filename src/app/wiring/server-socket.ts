@@ -12,19 +12,25 @@ function socketFile(dataDir: string): string {
   return join(dataDir, 'postern.sock');
 }
 
-/** The questions, and what answers each. */
-export interface SocketAnswers {
-  readonly reload: () => Promise<ReloadOutcome>;
-  /** The path of the configuration file. */
-  readonly file: () => string;
-  readonly destinations: () => readonly DestinationView[] | Promise<readonly DestinationView[]>;
+/** The server as far as it is asked. */
+export interface AskedServer {
+  readonly config: { readonly file: string };
+  reload(why: string): Promise<ReloadOutcome>;
+  destinations(): readonly DestinationView[] | Promise<readonly DestinationView[]>;
 }
 
-type Question = keyof SocketAnswers;
+/** The questions, and what answers each. */
+const answers = {
+  reload: (server: AskedServer) => server.reload('command'),
+  file: (server: AskedServer) => server.config.file,
+  destinations: (server: AskedServer) => server.destinations(),
+} as const;
+
+type Question = keyof typeof answers;
 const longestQuestion = 'destinations\n'.length;
 
 function isQuestion(text: string): text is Question {
-  return text === 'reload' || text === 'file' || text === 'destinations';
+  return Object.hasOwn(answers, text);
 }
 
 /** How long a client may take to send its line, in milliseconds. */
@@ -32,7 +38,7 @@ const questionMs = 5000;
 /** Clients served at the same time; connections beyond that are closed at once. */
 const mostAsking = 32;
 
-function serveOne(socket: Socket, answers: SocketAnswers): void {
+function serveOne(socket: Socket, server: AskedServer): void {
   let asked = '';
   // A client that sends nothing must not keep a stopping process alive.
   socket.unref();
@@ -50,7 +56,7 @@ function serveOne(socket: Socket, answers: SocketAnswers): void {
       return;
     }
     // `reload` never rejects.
-    void Promise.resolve(answers[question]()).then((answer) => socket.end(`${JSON.stringify(answer)}\n`));
+    void Promise.resolve(answers[question](server)).then((answer) => socket.end(`${JSON.stringify(answer)}\n`));
   });
 }
 
@@ -95,9 +101,9 @@ async function bind(server: Server, file: string): Promise<void> {
 }
 
 /** Opens the socket of a data folder. Where that fails, the server runs without it: the log says why, and SIGHUP still works. */
-export async function openServerSocket(dataDir: string, answers: SocketAnswers, log: Logger) {
+export async function openServerSocket(dataDir: string, asked: AskedServer, log: Logger) {
   const file = socketFile(dataDir);
-  const server = createServer((socket) => serveOne(socket, answers));
+  const server = createServer((socket) => serveOne(socket, asked));
   server.maxConnections = mostAsking;
   server.unref();
   try {

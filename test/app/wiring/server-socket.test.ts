@@ -15,7 +15,7 @@ test('who is turned away beside 32 silent clients is told why, and is answered o
     reloads += 1;
     return Promise.resolve({ ok: true, changed: ['routes'] } as const);
   };
-  const opened = await openServerSocket(folder, { reload, file: () => '', destinations: () => [] }, silentLog);
+  const opened = await openServerSocket(folder, { reload, config: { file: '' }, destinations: () => [] }, silentLog);
   const silent = Array.from({ length: 32 }, () => connect(join(folder, 'postern.sock')));
   await Promise.all(silent.map((socket) => once(socket, 'connect')));
   await expect(askToReload(folder)).rejects.toThrow('32 others are asking it; try again in a moment');
