@@ -6,6 +6,7 @@ import {
   isMap,
   isScalar,
   isSeq,
+  Lexer,
   LineCounter,
   type Node,
   type Pair,
@@ -84,9 +85,39 @@ function duplicateKey(text: string, offset: number): string {
   return `${key}: this key is given twice in one mapping`;
 }
 
+/** Brackets that may stand open at once. The parser works longer by the square of them, until its stack is full. */
+const deepest = 100;
+
+/** Where more brackets are open than a configuration has use for; undefined where nowhere. */
+function tooDeepAt(text: string): number | undefined {
+  let open = 0;
+  // Whatever they stand in, most texts never have so many open, and are taken apart once.
+  for (let at = 0; at < text.length && open <= deepest; at += 1) {
+    if ('[{'.includes(text.charAt(at))) open += 1;
+    else if (open > 0 && ']}'.includes(text.charAt(at))) open -= 1;
+  }
+  if (open <= deepest) return undefined;
+  let [offset, depth] = [0, 0];
+  for (const token of new Lexer().lex(text)) {
+    if (token === '[' || token === '{') depth += 1;
+    else if (token === ']' || token === '}') depth -= 1;
+    if (depth > deepest) return offset;
+    // The lexer's own marks are no text.
+    if (!/^[\x02\x14\x18\x1f]$/.test(token)) offset += token.length;
+  }
+  return undefined;
+}
+
 /** Parses a configuration. Keys that are given twice, several documents, unknown tags and unresolved aliases are faults. */
 export function parseSource(text: string): Source {
   const lines = new LineCounter();
+  const deepAt = tooDeepAt(text);
+  if (deepAt !== undefined) {
+    const before = text.slice(0, deepAt).split('\n');
+    const position = { line: before.length, column: (before.at(-1)?.length ?? 0) + 1 };
+    const words = `more than ${deepest} brackets are open here; want fewer`;
+    return { contents: undefined, syntaxFaults: [{ position, text: words }], locate: () => position };
+  }
   const parsed = parseAllDocuments(text, {
     lineCounter: lines,
     prettyErrors: false,
@@ -101,7 +132,7 @@ export function parseSource(text: string): Source {
   const problems = documents.flatMap((document) => [
     ...[...document.errors, ...document.warnings].map(({ pos: [at], message }) => ({
       at,
-      words: message.replaceAll(/\s+/g, ' '),
+      words: /call stack/.test(message) ? 'nested too deeply to be read' : message.replaceAll(/\s+/g, ' '),
     })),
     ...repeatedKeys(document).map((at) => ({ at, words: duplicateKey(text, at) })),
   ]);

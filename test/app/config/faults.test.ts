@@ -74,6 +74,22 @@ test('a value through an alias is told where it is used, a long one is cut', () 
   ]);
 });
 
+test.each([
+  ['[', ']'],
+  ['{ a: ', '}'],
+])('brackets in brackets without an end are a fault, and do not keep the program: %s', (open, close) => {
+  const text = `log:\n  level: ${open.repeat(100_000)}${close.repeat(100_000)}`;
+  expect(errorOf(text).message).toBe(
+    `postern.yaml:2:${10 + 100 * open.length}: more than 100 brackets are open here; want fewer`,
+  );
+  const most = `a: ${'['.repeat(100)}${']'.repeat(100)} # ${'['.repeat(200)}`;
+  expect(errorOf(most).message).toMatch(/^postern\.yaml:1:1: a: unknown key/);
+});
+
+test('lists in lists without brackets are a fault in words, too', () => {
+  expect(errorOf('- '.repeat(20_000)).message).toMatch(/: nested too deeply to be read$/m);
+});
+
 test('aliases that multiply are refused, not followed', () => {
   let yaml = 'a0: &a0 [x, x, x, x, x, x, x, x, x, x]\n';
   for (let level = 1; level < 9; level += 1) {
