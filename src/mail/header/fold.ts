@@ -1,11 +1,13 @@
 // Folds header fields (RFC 5322 §2.2.3, RFC 2047 §2; D12), only at white space that is already there. Lines have at most
 // 78 octets where the white space allows it, 76 with an encoded-word, and never more than 998.
 
-import { encodedWordLine, hasEncodedWord, hasNonAscii } from './encoded-word.ts';
+import { hasEncodedWord, hasNonAscii } from './encoded-word.ts';
 import { isBlank } from './header-text.ts';
 
 /** RFC 5322 §2.1.1: lines SHOULD have no more than this many octets. */
 const preferredLineLength = 78;
+/** RFC 2047 §2: the limit of lines with an encoded-word. */
+const encodedWordLineLength = 76;
 /** RFC 5322 §2.1.1: lines MUST have no more than this many octets. */
 export const maximumLineLength = 998;
 
@@ -18,7 +20,7 @@ export const maximumLineLength = 998;
  */
 export function foldField(name: string, text: string): string | undefined {
   const whole = `${name}: ${text}`;
-  if (whole.length <= encodedWordLine && !hasNonAscii(whole)) return `${whole}\r\n`;
+  if (whole.length <= encodedWordLineLength && !hasNonAscii(whole)) return `${whole}\r\n`;
   return foldWhole(whole);
 }
 
@@ -44,8 +46,8 @@ function foldOctets(whole: string): string | undefined {
 /** Gives the end of the line that begins at `start`: an offset before white space, or the end of the text. */
 function chooseLineEnd(whole: string, start: number): number {
   const end = lineEndWithin(whole, start, preferredLineLength);
-  if (end - start <= encodedWordLine || !hasEncodedWord(whole.slice(start, end))) return end;
-  return lineEndWithin(whole, start, encodedWordLine);
+  if (end - start <= encodedWordLineLength || !hasEncodedWord(whole.slice(start, end))) return end;
+  return lineEndWithin(whole, start, encodedWordLineLength);
 }
 
 function lineEndWithin(whole: string, start: number, limit: number): number {
@@ -71,7 +73,7 @@ function startOfRun(whole: string, index: number, line: { readonly first: number
   while (wordEnd < whole.length && isBlank(whole.charCodeAt(wordEnd))) wordEnd += 1;
   while (wordEnd < whole.length && !isBlank(whole.charCodeAt(wordEnd)) && wordEnd - runStart <= line.limit)
     wordEnd += 1;
-  const limit = hasEncodedWord(whole.slice(index, wordEnd)) ? encodedWordLine : line.limit;
+  const limit = hasEncodedWord(whole.slice(index, wordEnd)) ? encodedWordLineLength : line.limit;
   return wordEnd - runStart <= limit ? runStart : index;
 }
 

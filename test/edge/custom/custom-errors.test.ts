@@ -419,6 +419,22 @@ describe('file and API', () => {
     expect(textOf(choose())).toBe(value);
   });
 
+  test('rules that take long to read do not come behind newer ones', async () => {
+    const { choose, customErrors, database, open } = await start();
+    const other = await open();
+    await other.customErrors.putRules(
+      ofZone,
+      Array.from({ length: 20_000 }, () => rule('older')),
+    );
+    const first = customErrors.refresh();
+    // By then the first look has asked its two questions, and is at its rules.
+    for (let count = 0; count < 2; count += 1) await database.query('SELECT 1 AS one');
+    const update = 'UPDATE edge_custom_errors SET body = $1, revision = revision + 1, version = version + 1';
+    await database.run(update, [JSON.stringify([rule('newer')])]);
+    await Promise.all([first, customErrors.refresh()]);
+    expect(textOf(choose())).toBe('newer');
+  });
+
   test('an owner that is configured no more is passed over; its rows stay', async () => {
     const { customErrors, file } = await start();
     await customErrors.putPage(ofZone, 'kept');

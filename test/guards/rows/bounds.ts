@@ -38,6 +38,11 @@ export const bounds = [
     ['test/doors/smtp/room.test.ts'],
     [["door: 'smtp', account: this.submitter?.account.id ?? ''", "door: 'smtp', account: ''"]],
   ),
+  ...of(
+    'edge/custom/custom-errors.ts',
+    ['test/edge/custom/custom-errors.test.ts > take long to read'],
+    [["this.#learning('', () => this.#learn())", 'this.#learn()']],
+  ),
   ...of('web/admin/journal/would-pass-endpoint.ts', wouldPass, [
     ['const mostMessages = 10_000', 'const mostMessages = 10_001'],
     ['done < mostMessages && ', ''],
