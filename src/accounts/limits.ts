@@ -1,5 +1,4 @@
-// How much an account may send: messages a minute in memory (of the supervisor where several processes run), recipients a day
-// in the store (D42a). An account without limits costs nothing.
+// How much an account may send: messages a minute in memory, recipients a day in the store (D42a). Without limits it costs nothing.
 
 import type { Clock } from '../base/clock.ts';
 import type { Database } from '../base/database/database.ts';

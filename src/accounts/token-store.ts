@@ -1,5 +1,4 @@
-// The tokens of the store. A token is 256 random bits, shown once and kept as SHA-256 (D92, D93). The commands write the same
-// table that the running server reads at each login (D94).
+// The tokens of the store, 256 random bits kept as SHA-256 (D92, D93), in a table that commands write and each login reads (D94).
 
 import { hash } from 'node:crypto';
 import type { Database, Migrations, Queryable, Row } from '../base/database/database.ts';

@@ -1,12 +1,12 @@
-// Counts that several gateways keep together on one database without asking it for a message or a request (D91a): each counts in its
-// own memory, writes what it has counted into one row of its own each second, and reads the rows of the others. So a limit may be
-// passed by what the others have taken within the last two seconds, and by what they have not told of clients that asked little.
+// Counts that several gateways keep together (D91a): each in its own memory, with one row of its own, written each second, and those of the
+// others read. A limit may be passed by what the others took within two seconds, and by what they do not tell of small clients.
 
 import { randomUUID } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import { countedAddress } from '../base/counted-address.ts';
 import type { Database, Migrations } from '../base/database/database.ts';
 import type { Logger } from '../base/log.ts';
+import { Part } from '../base/part.ts';
 import type { WindowLimit } from '../base/process-group.ts';
 import type { MinuteCounts } from './minute-window.ts';
 
@@ -65,10 +65,11 @@ function readTold(counts: unknown): readonly (readonly [key: string, count: numb
 }
 
 /** The counts of one gateway, and what the others have told. Asking them is a look into memory. */
-export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
+export class ToldCounts
+  extends Part<ToldCountsParts & { readonly database: Database }>
+  implements Omit<MinuteCounts, 'totals'>
+{
   readonly #process = randomUUID();
-  readonly #database: Database;
-  readonly #parts: ToldCountsParts;
   /** In the order in which the windows began. */
   readonly #windows = new Map<string, Count>();
   #others = new Map<string, { count: number; until: number }>();
@@ -77,15 +78,10 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
   #hasTold = false;
   #isFailing = false;
 
-  private constructor(database: Database, parts: ToldCountsParts) {
-    this.#database = database;
-    this.#parts = parts;
-  }
-
   /** Begins to count together with the others. @throws what the database throws */
   static async open(database: Database, parts: ToldCountsParts): Promise<ToldCounts> {
     await database.migrate(toldCountMigrations);
-    const counts = new ToldCounts(database, parts);
+    const counts = new ToldCounts({ ...parts, database });
     await counts.#leave();
     counts.#timer = setInterval(() => void counts.exchange(), everyMs).unref();
     return counts;
@@ -93,22 +89,22 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
 
   /** As `MinuteCounts.take`, with the messages of the others. */
   take(account: string, limit: number): number {
-    return this.#parts.minutes.take(account, limit - this.#ofOthers(`minute ${account}`));
+    return this.parts.minutes.take(account, limit - this.#ofOthers(`minute ${account}`));
   }
 
   /** As `MinuteCounts.ask`, with the messages of the others. */
   ask(account: string, limit: number): number {
-    return this.#parts.minutes.ask(account, limit - this.#ofOthers(`minute ${account}`));
+    return this.parts.minutes.ask(account, limit - this.#ofOthers(`minute ${account}`));
   }
 
   giveBack(account: string): void {
-    this.#parts.minutes.giveBack(account);
+    this.parts.minutes.giveBack(account);
   }
 
   /** Counts one more of a client in its window. @param name what is limited @returns seconds to its end where it is too many, or 0 */
   takeWindow(name: string, { requests, perSeconds }: WindowLimit, address: string): number {
     const key = `${name} ${countedAddress(address)}`;
-    const now = this.#parts.clock.monotonic();
+    const now = this.parts.clock.monotonic();
     const own = this.#windows.get(key);
     const window = own && own.until > now && own.limit === requests ? own : undefined;
     if ((window?.count ?? 0) + this.#ofOthers(key) >= requests) {
@@ -127,7 +123,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
         this.#isFailing = false;
       })
       .catch((err: unknown) => {
-        if (!this.#isFailing) this.#parts.log.warn({ err }, 'counts of the other gateways cannot be read for now');
+        if (!this.#isFailing) this.parts.log.warn({ err }, 'counts of the other gateways cannot be read for now');
         this.#isFailing = true;
       })
       .finally(() => {
@@ -141,23 +137,23 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     clearInterval(this.#timer);
     await this.#exchange;
     await this.#leave().catch((err: unknown) => {
-      this.#parts.log.warn({ err }, 'what this gateway has counted counts for others until its time is over');
+      this.parts.log.warn({ err }, 'what this gateway has counted counts for others until its time is over');
     });
   }
 
   /** Removes the row of this gateway, and those of gateways that ended without it. */
   async #leave(): Promise<void> {
-    await this.#database.run(sql.leave, [this.#process, (await this.#databaseTime()) - forgottenMs]);
+    await this.parts.database.run(sql.leave, [this.#process, (await this.#databaseTime()) - forgottenMs]);
   }
 
   #ofOthers(key: string): number {
     const told = this.#others.get(key);
-    return told && told.until > this.#parts.clock.monotonic() ? told.count : 0;
+    return told && told.until > this.parts.clock.monotonic() ? told.count : 0;
   }
 
   #begin(key: string, window: Count): void {
     this.#windows.delete(key);
-    const now = this.#parts.clock.monotonic();
+    const now = this.parts.clock.monotonic();
     for (const [old, { until }] of this.#windows) {
       if (until > now && this.#windows.size < most.remembered) break;
       this.#windows.delete(old);
@@ -166,9 +162,9 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
   }
 
   #counted(): Told {
-    const now = this.#parts.clock.monotonic();
+    const now = this.parts.clock.monotonic();
     const told: Record<string, [number, number]> = {};
-    for (const [account, count] of this.#parts.minutes.totals()) told[`minute ${account}`] = [count, 60_000];
+    for (const [account, count] of this.parts.minutes.totals()) told[`minute ${account}`] = [count, 60_000];
     let left = most.told;
     for (const part of toldFrom) {
       for (const [key, { count, until, limit }] of this.#windows) {
@@ -185,11 +181,11 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
     const now = await this.#databaseTime();
     const counted = this.#counted();
     const isAny = Object.keys(counted).length > 0;
-    if (isAny || this.#hasTold) await this.#database.run(sql.tell, [this.#process, now, JSON.stringify(counted)]);
+    if (isAny || this.#hasTold) await this.parts.database.run(sql.tell, [this.#process, now, JSON.stringify(counted)]);
     this.#hasTold = isAny;
-    const rows = await this.#database.query(sql.hear, [this.#process, now - forgottenMs]);
+    const rows = await this.parts.database.query(sql.hear, [this.#process, now - forgottenMs]);
     const others = new Map<string, { count: number; until: number }>();
-    const monotonic = this.#parts.clock.monotonic();
+    const monotonic = this.parts.clock.monotonic();
     for (const row of rows) {
       const ageMs = Math.max(0, now - Number(row['told_at']));
       for (const [key, count, leftMs] of readTold(row['counts'])) {
@@ -204,7 +200,7 @@ export class ToldCounts implements Omit<MinuteCounts, 'totals'> {
 
   /** Milliseconds since 1970 by the clock of the database, which all share. */
   async #databaseTime(): Promise<number> {
-    return this.#parts.clock.now() - Math.round(await this.#database.aheadMs());
+    return this.parts.clock.now() - Math.round(await this.parts.database.aheadMs());
   }
 }
 

@@ -132,8 +132,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
   #start(): ChildProcess {
     const started = fork(fileURLToPath(this.#program), [], {
       serialization: 'advanced',
-      // Without a bound on young objects they come to take as much as the whole limit, and V8 then collects all garbage at
-      // every question.
+      // Without it young objects take as much as the whole limit, and V8 collects all garbage at every question.
       execArgv: ['--max-semi-space-size=4', `--max-old-space-size=${this.#limits.heapMebibytes}`],
       env: this.#environment(),
       stdio: ['ignore', 'ignore', 'ignore', 'ipc'],

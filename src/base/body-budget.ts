@@ -30,12 +30,7 @@ export interface BodyReservation {
   release(): void;
 }
 
-/**
- * The limit where the configuration names none: a quarter of the memory that this process may use (the machine's, or its
- * container's where that is smaller), and no more than half of the heap that V8 was given, since parts of a message are
- * text there.
- * @returns octets
- */
+/** The limit where none is named, in octets: a quarter of this process's memory, half of its heap at most, as some of it is text. */
 export function defaultBodyLimit(): number {
   const constrained = process.constrainedMemory();
   const usable = Math.min(totalmem(), constrained > 0 ? constrained : Number.POSITIVE_INFINITY);

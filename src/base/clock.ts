@@ -1,9 +1,6 @@
 // A clock is passed to whatever needs the time, so that no test has to sleep.
 
-/**
- * Tells the time. What people and protocols read (dates, what is kept in the database) comes from `now`; every duration
- * (timeouts, rate windows, caches, back-offs) from `monotonic`, since the wall clock can be set while we wait.
- */
+/** Tells the time: `now` for what is read and kept, `monotonic` for every duration, since the wall clock may be set meanwhile. */
 export interface Clock {
   /** Milliseconds since 1970-01-01T00:00:00Z. It can jump, forwards and back. */
   now(): number;

@@ -52,17 +52,13 @@ export function unlessCode(code: string): (thrown: unknown) => undefined {
   };
 }
 
-/**
- * Something that the gateway needs is unavailable for now. SMTP answers 451 4.3.0, or 452 4.3.1 where room for mail is
- * missing; HTTP answers 503 with Retry-After, 10002 or 10003. The message says what is unavailable, for the log; the client hears it only
- * where the room that is missing is its own account's.
- */
+/** Something that is needed is unavailable for now: 451 4.3.0 or 452 4.3.1 by SMTP, 503 with Retry-After and 10002 or 10003 by HTTP. */
 export class Unavailable extends Error {
   override readonly name = 'Unavailable';
   readonly reason: 'room' | 'share' | 'store';
   readonly retryAfterSeconds: number;
 
-  /** @param details.reason `room`: there is no room for more mail; `share`: none for more of this account's; `store`: the store cannot be written */
+  /** The log has the message, a client only that of `share`. @param details.reason `room`: none for mail; `share`: none for more of this account's; `store`: the store cannot be written */
   constructor(
     message: string,
     details: { readonly reason: Unavailable['reason']; readonly retryAfterSeconds: number; readonly cause?: unknown },

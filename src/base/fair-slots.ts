@@ -4,10 +4,7 @@ import { FairFifo } from './fifo.ts';
 /** An owner may have so many times the places that it leaves free: one alone leaves a tenth. */
 const usualGreed = 9;
 
-/**
- * A bounded number of places, for work that is done at the same time, that several owners share: one owner leaves a part to the
- * others, and those who wait have their turns by owner. So whoever holds places for long keeps mostly itself waiting.
- */
+/** Places for work at the same time: each owner leaves a part to others, and those who wait have their turns by owner. */
 export class FairSlots {
   readonly #most: number;
   readonly #greed: number;

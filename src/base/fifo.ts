@@ -37,11 +37,7 @@ export class Fifo<T> {
 /** Owners that are asked for one who is welcome. */
 const mostAsked = 100;
 
-/**
- * First in, first out for each owner, and the owners take turns, so that nobody waits behind another's many. Every second
- * turn is for an owner who had nothing here before, so that a single message comes next, and many such owners together
- * still leave half to the others.
- */
+/** First in, first out for each owner, in turns; every second turn is for one who had nothing here, so that a single message comes next. */
 export class FairFifo<T> {
   /** By owner; whose turn is next comes first. An owner is in one of both. */
   readonly #newcomers = new Map<string, Fifo<T>>();

@@ -1,5 +1,4 @@
-// Queues of work, one for each key: of an account, so that one which asks for much keeps its own requests waiting and not the others'
-// or the spool, or of a thing that is written.
+// Queues of work by key: of an account, which so keeps its own requests waiting and no others', or of a thing that is written.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MonotonicClock } from './clock.ts';

@@ -37,11 +37,7 @@ const slowRetryMs = 50;
 /** Milliseconds until an output that failed is tried again. */
 const failedRetryMs = 500;
 
-/**
- * Gives a descriptor of the same output on which writes do not block, if possible. Pipes and terminals are opened a second
- * time for that. Files and devices accept or refuse a write at once, and Node itself makes a socket non-blocking as soon as
- * `process.stdout` is used.
- */
+/** Gives a descriptor whose writes do not block, if possible: pipes and terminals are opened anew, and others never block. */
 function withoutWaiting(descriptor: number): { readonly fd: number; readonly isOwn: boolean } {
   try {
     const stat = fstatSync(descriptor);

@@ -134,8 +134,7 @@ export class CaptureTransport implements Transport {
     const { entry, content } = job;
     try {
       if (!content) throw new Error('its octets are not in memory');
-      // RFC 5321 §4.4: final delivery writes Return-Path as the first field. No field names the recipients, because some are
-      // blind copies (D22, D26).
+      // RFC 5321 §4.4: Return-Path is the first field. No field names the recipients: some are blind copies (D22, D26).
       const returnPath = Buffer.from(`Return-Path: <${entry.reversePath}>\r\n`, 'utf8');
       await this.#maildir.write(entry.id, [returnPath, ...headFor(content, entry, this.route), content.body]);
       const reply = { code: 250, enhanced: '2.0.0', text: `Captured as ${entry.id}.eml` };

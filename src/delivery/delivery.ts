@@ -114,8 +114,7 @@ export class Delivery implements TransportEvents {
   async drain(withinMs: number): Promise<void> {
     const endsAt = performance.now() + withinMs;
     this.#isDraining = true;
-    // At once: after a reload no attempt may begin by settings that are no longer in force. What a claim under way still
-    // brings is released.
+    // At once: after a reload no attempt begins by old settings. What a claim under way still brings is released.
     for (const { transport } of this.#all) transport.stop();
     await this.#claimer.stop();
     const abort = (): void => {

@@ -123,10 +123,7 @@ export function outgoingMail({ job, recipients }: Task, route: { readonly platfo
   };
 }
 
-/**
- * Parts a task of which some was delivered: `rest` has the recipients whose result is such that they go again, and begins anew;
- * `done` and `results` have the others. Without such a recipient, or where nothing was delivered, there is no rest.
- */
+/** Parts a task: `rest` goes again, `done` has the others with `results`. Where nothing was delivered, there is no rest. */
 export function splitTask(
   task: Task,
   results: readonly RecipientResult[],

@@ -35,10 +35,7 @@ const kinds = ['SUCCESS', 'FAILURE', 'DELAY'] as const;
 const xtext = /^(?:[!-*,-<>-~]|\+[0-9A-F]{2})*$/;
 /** RFC 3461 §4.2: an atom of RFC 5322. */
 const addressType = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]{1,50}$/;
-/**
- * RFC 6533 §3, utf-8-addr-unitext: printable characters but `+`, `=` and the backslash, and whatever is outside ASCII; any
- * character as `\x{HEX}`. What is all ASCII is utf-8-addr-xtext.
- */
+/** RFC 6533 §3, utf-8-addr-unitext (in ASCII -xtext): all but `+`, `=` and the backslash, and any character as `\x{HEX}`. */
 const unitext = /^(?:[!-*,-<>-[\]-~]|[\u{a0}-\u{d7ff}\u{e000}-\u{10ffff}]|\\x\{[0-9A-F]{2,6}\})+$/u;
 const embedded = /\\x\{([0-9A-F]{2,6})\}/g;
 // C1 controls too: whoever looks at a report in a terminal may otherwise be fooled.

@@ -1,9 +1,6 @@
 // How a connection to a next hop was protected, as events and log lines tell it.
 
-/**
- * What decided about TLS: `none` the route says never, `opportunistic` TLS if offered and with any certificate, `required`
- * the route asks for TLS, `mta-sts` the recipient domain's policy (RFC 8461), `dane` its DNS records (RFC 7672).
- */
+/** What decided about TLS: the route (`none`, `opportunistic`, `required`), `mta-sts` (RFC 8461), or `dane` (RFC 7672). */
 export type TlsPolicy = 'none' | 'opportunistic' | 'required' | 'mta-sts' | 'dane';
 
 /** The TLS of a connection. */

@@ -12,10 +12,7 @@ interface Pending {
 /** The heap limit of that thread in MiB; a field has at most 256 KiB. */
 const heapMebibytes = 256;
 
-/**
- * Makes a writer with a thread of its own. The thread starts with the first field, and while idle it does not keep the
- * process alive. A message waits for one field at a time, so no more fields wait here than messages are being built.
- */
+/** Makes a writer with a thread from the first field on, which keeps no process alive. A message waits for one field at a time. */
 export function createFieldWriter(): WriteLongField {
   let worker: Worker | undefined;
   const pending: Pending[] = [];

@@ -1,13 +1,11 @@
-// Notes, while a message goes through the pipeline, what the journal keeps of it: the verdict of each field, and how long
-// each stage took. Nothing is copied or decoded before it is known what is kept.
+// Notes what the journal keeps of a message on its way: verdicts and times. Nothing is copied before it is known what is kept.
 
 import type { Clock } from '../base/clock.ts';
 import { Part } from '../base/part.ts';
 import { decodeWords, trimBlanks } from '../mail/header/header-text.ts';
 import { readRawText } from '../mail/header/raw-text.ts';
 import { mailerOf } from '../spool/events/refusal.ts';
-import type { JournalDetails } from '../spool/journal/journal-details.ts';
-import { type ContentKept, journalBounds } from '../spool/journal/journal-row.ts';
+import { type ContentKept, type JournalDetails, journalBounds } from '../spool/journal/journal-row.ts';
 import { type Explanation, lettersOf } from './policy/explain.ts';
 import type { Submission } from './policy/submission.ts';
 

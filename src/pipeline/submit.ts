@@ -272,10 +272,7 @@ function originOf({ via: { kind, remoteAddress, helo } }: Submission): Origin {
   };
 }
 
-/**
- * Which reports the sender gets about recipients without NOTIFY: what the account says. Where it says nothing, a mailer that
- * hands in mail by SMTP expects to hear of failures (RFC 5321 §6.1); a program that calls the API reads events.
- */
+/** Which reports the sender gets without NOTIFY: the account's, else by SMTP failures (RFC 5321 §6.1), while the API has events. */
 function wishOf({ via, submitter: { account } }: Submission): ReportWish {
   const { failure = via.kind === 'smtp', delay = false, success = false } = account.reports ?? {};
   return { failure, delay, success };

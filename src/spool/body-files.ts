@@ -1,5 +1,4 @@
-// Keeps large bodies as files beside the database (D94): a file is durable before the row that names it is committed, and
-// is deleted after the row is deleted. The file's name is the message's id.
+// Large bodies as files (D94), named by message id: durable before their row is committed, deleted after it is deleted.
 
 import { type FileHandle, mkdir, open, readFile, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';

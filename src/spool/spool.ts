@@ -9,7 +9,7 @@ import type { EventStore } from './events/event-store.ts';
 import type { AcceptedEvent, EventVia, Handover, OutcomeEvent } from './events/mail-event.ts';
 import type { Hold, HoldRule } from './hold.ts';
 import type { UsedKey } from './idempotency-keys.ts';
-import type { JournalDetails } from './journal/journal-details.ts';
+import type { JournalDetails } from './journal/journal-row.ts';
 import type { DueReport, ReportKey } from './reports/report.ts';
 import type { AccountTally, RecipientState } from './tally.ts';
 
@@ -99,10 +99,7 @@ export interface Outcome {
   readonly handover?: Handover;
 }
 
-/**
- * Names the transport of a recipient, which waits only behind others of that transport and of its account. Delivery has one for
- * each route (`ROUTE#digest`) or, where each domain waits on its own, for each domain of a route (`ROUTE#digest/DOMAIN`).
- */
+/** Names what a recipient waits for: a route (`ROUTE#digest`), or each of its domains on its own (`ROUTE#digest/DOMAIN`). */
 export type TransportOf = (recipient: { readonly account: string; readonly address: string }) => string;
 
 type AddOnly = 'received' | 'journal' | 'reports' | 'answers' | 'keepsClientId';
@@ -226,10 +223,7 @@ export interface SpoolDelivery {
    * @throws BrokenClaim where something may be claimed all the same
    */
   claimDue(query: ClaimQuery): Promise<readonly DueMessage[]>;
-  /**
-   * Gives a transport to at most `limit` recipients that are due at `now` and whose transport is none of `transports`:
-   * those of an older database, or of a transport that has left the configuration. Resolves to how many there were.
-   */
+  /** Gives a transport to `limit` due recipients at most that have none of `transports`. Resolves to how many there were. */
   giveTransports(query: {
     readonly now: number;
     readonly limit: number;
@@ -252,10 +246,7 @@ export interface SpoolDelivery {
 
 /** What the reports to senders use. */
 export interface SpoolReports {
-  /**
-   * Reads reports to senders that are due, at most `limit`. `record` notes what is to be reported in the commit of the
-   * outcomes, and the report is due once no recipient of the message is queued any more, or after some seconds.
-   */
+  /** Reads reports that are due: `record` notes them, and each is due once none of its recipients is queued, or after some seconds. */
   reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]>;
   /** Deletes a report that is not to be made, or puts it off `until` a time (since 1970). False where it has changed. */
   endReport(report: ReportKey, until?: number): Promise<boolean>;

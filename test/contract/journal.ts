@@ -4,7 +4,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
 import { ContentGauge } from '../../src/spool/journal/content-gauge.ts';
 import type { Journal, JournalLimits, JournalQuery } from '../../src/spool/journal/journal.ts';
-import type { JournalDetails } from '../../src/spool/journal/journal-details.ts';
+import type { JournalDetails } from '../../src/spool/journal/journal-row.ts';
 import type { Outcome, Spool } from '../../src/spool/spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 

@@ -1,5 +1,4 @@
-// The interface that every store uses (D89): statements with numbered parameters, answered by promises. Each database engine
-// implements it; no store knows which engine it has.
+// The interface that every store uses (D89): statements with numbered parameters. No store knows which engine it has.
 
 import type { Unavailable } from '../errors.ts';
 
@@ -77,10 +76,7 @@ export interface Database extends Queryable {
   readonly unavailable: Unavailable | undefined;
   /** Milliseconds by which this host's wall clock is ahead of the database's, by which processes compare; a minute old at most. */
   aheadMs(): Promise<number>;
-  /**
-   * SQL of the database's own time, in milliseconds since 1970, by which leases are taken and judged where several hosts share it: the
-   * same for all of them, whatever their clocks show and whenever these are set. Absent: all are on one host, and go by its clock.
-   */
+  /** SQL of the database's time (since 1970), by which several hosts judge leases. Absent: all are on one host, and its clock counts. */
   readonly timeSql?: string;
   /**
    * Runs several statements as one: others see all of them or none. One transaction that writes is under way at a time;

@@ -1,7 +1,6 @@
-// What other processes on the same PostgreSQL have changed: one connection of each process listens (LISTEN), and every change
-// that others should see at once tells of itself in its own commit (NOTIFY,
-// https://www.postgresql.org/docs/current/sql-notify.html). Such a message may be lost with a connection, so whoever is told
-// looks regularly as well.
+// What other processes on the same PostgreSQL have changed: one connection of each process listens, and every change that others should
+// see at once tells of itself in its commit (https://www.postgresql.org/docs/current/sql-notify.html). Such a message may be lost with a
+// connection, so whoever is told looks regularly as well.
 
 import type pg from 'pg';
 import { randomHex } from '../ids.ts';

@@ -101,10 +101,7 @@ export async function told<T>(asked: Promise<T>): Promise<T> {
   }
 }
 
-/**
- * Whether a request failed because the server cannot be reached or lets nobody in: then any request may fail, and a new connection
- * tells whether that still holds. Otherwise it was one statement: it took too long, or somebody held a lock.
- */
+/** Whether nobody is let in or reached, so that any request may fail; otherwise it was one statement, its time or a lock. */
 export function isOutOfReach(thrown: unknown): thrown is Unavailable {
   if (!(thrown instanceof Unavailable) || thrown.cause === undefined) return false;
   const state = sqlState(thrown.cause);

@@ -155,11 +155,7 @@ export async function partitionsOf(ask: AskServer, table: string): Promise<reado
   });
 }
 
-/**
- * The statements that make a partition, to be run in one transaction. What DEFAULT has of its range moves into it. Nobody who
- * writes elsewhere waits: the table itself is only kept from other changes of its form.
- * @param made.key the column of the ranges
- */
+/** The statements of a transaction that makes a partition and moves rows of DEFAULT into it. @param made.key its column */
 export function makePartition(
   table: string,
   made: { readonly name: string; readonly key: string; readonly from: string; readonly to: string },

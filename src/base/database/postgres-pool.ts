@@ -21,10 +21,7 @@ const connectMs = 5000;
 
 /** How a database of PostgreSQL is opened. */
 export interface OpenPostgresOptions {
-  /**
-   * `postgres://user:password@host:port,host:port/name?sslmode=verify-full`: of several servers the one that takes changes.
-   * The driver's own variables (PGPASSWORD ...) hold too. A function is asked for the password of each connection.
-   */
+  /** `postgres://user:password@host:port,host:port/name`: the one that takes changes. A function gives each connection's password. */
   readonly url: ServerUrl;
   /** Connections that may be open at once; 10 if absent. */
   readonly connections?: number | undefined;
@@ -88,7 +85,7 @@ export function openPool(options: OpenPostgresOptions): pg.Pool {
   const { connections = 10, begin, opened } = options;
   const { url, hosts } = serverHosts(currentUrl(options.url));
   const settings = clientSettings(options, url);
-  const finder = new PrimaryFinder(hosts, settings, options);
+  const finder = new PrimaryFinder({ ...options, hosts, settings });
   // The driver's types leave `verify` out.
   const settled: pg.PoolConfig & { readonly verify: Verify } = {
     ...settings,
@@ -136,7 +133,7 @@ export async function withClient<T>(
 export function singleClient(options: OpenPostgresOptions, changes: pg.ClientConfig = {}): pg.Client {
   const { url, hosts } = serverHosts(currentUrl(options.url));
   const settings = { ...clientSettings(options, url), ...changes };
-  return new (primaryClient(new PrimaryFinder(hosts, settings, options), options.opened))(settings);
+  return new (primaryClient(new PrimaryFinder({ ...options, hosts, settings }), options.opened))(settings);
 }
 
 /**

@@ -35,8 +35,7 @@ class SqliteConnection {
   }
 
   #prepare(sql: string): StatementSync {
-    // `$1` would be a name for SQLite, and each name is looked for among all of the statement: with a thousand of them, a million
-    // comparisons.
+    // `$1` would be a name for SQLite, which looks for each among all of the statement: a million comparisons for a thousand.
     const statement = this.#prepared.get(sql) ?? this.database.prepare(sql.replaceAll(/\$(?=\d)/g, '?'));
     this.#prepared.set(sql, statement);
     return statement;

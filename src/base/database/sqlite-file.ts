@@ -1,5 +1,4 @@
-// Opens a SQLite file and brings its tables up to date (D89, D90), for the thread that calls: the worker threads of the
-// database and of the spool. Everybody else asks a Database (database.ts).
+// Opens a SQLite file and brings its tables up to date (D89, D90), for worker threads. Everybody else asks a Database.
 
 import { accessSync, closeSync, constants, mkdirSync, openSync, statSync } from 'node:fs';
 import { dirname } from 'node:path';
@@ -76,8 +75,7 @@ export function openSqliteFile(file: string): DatabaseSync {
       makePrivate(file);
     }
     database = new DatabaseSync(file, { timeout: 5000 });
-    // This works only in a file that has no table yet (`compactDatabase` converts others), and only before WAL mode is set,
-    // which writes the first page.
+    // It works only in a file without tables (`compactDatabase` converts others) and before WAL mode, which writes the first page.
     database.exec('PRAGMA auto_vacuum = INCREMENTAL');
     database.exec('PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON;');
     refuseMoved(database);

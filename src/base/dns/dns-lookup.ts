@@ -1,5 +1,4 @@
-// Finds records in DNS, with whether they were validated and for as long as they may be kept: what node:dns does not tell
-// of most types. Each answer is kept in memory for its time to live, within bounds.
+// Finds records in DNS, validated or not, which node:dns does not tell of most types, and keeps them for their time, within bounds.
 
 import { getServers } from 'node:dns';
 import type { MonotonicClock } from '../clock.ts';
@@ -27,10 +26,7 @@ interface Weighed<F> {
   octets: number;
 }
 
-/**
- * What is known of the records of one type, by name, within bounds: of names, and of the octets of their records, since whoever has a
- * domain decides how long its records are. For a new name the one that was asked for longest ago is forgotten.
- */
+/** What is known of records by name, bounded in names and octets: for a new one the one asked for longest ago goes. */
 export class KeptFindings<F> {
   readonly #names = new Map<string, Weighed<F>>();
   #octets = 0;

@@ -1,9 +1,9 @@
-// Knows whether a database can be used: from the first request that fails because it cannot, until a look that began afterwards has
-// found it well. While it can be used this costs nothing: nobody looks.
+// Knows that a database cannot be used, from a request that fails for it to a look that finds it well. Else nobody looks.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import { cannotBeUsed, Unavailable } from '../errors.ts';
 import { type Logger, silentLog } from '../log.ts';
+import { Part } from '../part.ts';
 
 /** How long after a failure, and after a look that has failed, it is looked again, in milliseconds. */
 const lookAfterMs = 250;
@@ -36,7 +36,7 @@ export class StoreFault {
 }
 
 /** What a watch is made from. */
-export interface WatchParts {
+interface WatchParts {
   /** Looks whether the database can be used again; to be given up at the signal. @throws what keeps it from being used */
   readonly look: (signal: AbortSignal) => Promise<void>;
   /** Told of the beginning and the end of a fault; absent: nobody is. */
@@ -44,17 +44,11 @@ export interface WatchParts {
 }
 
 /** Watches one database. */
-export class FaultWatch {
+export class FaultWatch extends Part<WatchParts> {
   readonly #fault = new StoreFault();
-  readonly #look: WatchParts['look'];
-  readonly #log: Logger;
+  readonly #log = this.parts.log ?? silentLog;
   readonly #stopped = new AbortController();
   #isLooking = false;
-
-  constructor({ look, log = silentLog }: WatchParts) {
-    this.#look = look;
-    this.#log = log;
-  }
 
   /** Why the database cannot be used; undefined while it can. */
   get fault(): Unavailable | undefined {
@@ -82,7 +76,7 @@ export class FaultWatch {
       if (signal.aborted) return;
       const found = this.#fault.beginLook();
       try {
-        await this.#look(signal);
+        await this.parts.look(signal);
         if (found()) break;
       } catch (thrown) {
         this.#fault.failed(thrown instanceof Unavailable ? thrown : cannotBeUsed(thrown));

@@ -9,10 +9,7 @@ export function onceAtATime<Result>(work: () => Promise<Result>): () => Promise<
   };
 }
 
-/**
- * Makes a function that does the work, which must not reject. Whoever asks while it is under way may have come too late for it: all of
- * them share the next one, which begins when it has ended, as the first of them has asked.
- */
+/** Makes a function for work that never rejects: who asks during it shares the next one, which does as the first of them asked. */
 export function onceAndAgain<Asked extends readonly unknown[], Result>(
   work: (...asked: Asked) => Promise<Result>,
 ): (...asked: Asked) => Promise<Result> {

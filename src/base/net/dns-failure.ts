@@ -10,12 +10,7 @@ const details: Readonly<Record<string, string>> = {
   ECONNREFUSED: 'no name server is reachable',
 };
 
-/**
- * Tells why a DNS look-up failed, by the codes of node:dns.
- * @param error what a resolver of node:dns rejected with
- * @returns a clause for people; undefined where that is an answer: the name does not exist, or has no record of the type
- *   (RFC 8020, RFC 2308)
- */
+/** Tells why a look-up of node:dns failed, in a clause for people; undefined where it is an answer (RFC 8020, RFC 2308). */
 export function dnsFailure(error: unknown): string | undefined {
   const code = errorCode(error) ?? '';
   return nothingThere.has(code) ? undefined : (details[code] ?? errorMessage(error));

@@ -4,6 +4,7 @@ import { callbackify } from 'node:util';
 import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
 import { onceAtATime } from '../load/once-at-a-time.ts';
+import { Part } from '../part.ts';
 import { connectionOf, type ServerConnections } from './server-connections.ts';
 import { currentUrl, hostName, passwordIn, type ServerHost, type ServerUrl } from './server-hosts.ts';
 import { requireUsable, unusableServer } from './server-settings.ts';
@@ -19,6 +20,9 @@ function allRefuse([first, ...others]: readonly (string | undefined)[]): string 
 }
 
 interface FinderOptions {
+  readonly hosts: readonly ServerHost[];
+  /** Those of the connections; the server in them is passed over. */
+  readonly settings: pg.ClientConfig;
   /** Gives the password of each connection; of a text it is in the settings. */
   readonly url: ServerUrl;
   /** Those of the owner: once they were broken off, no server is looked at; absent: nobody does. */
@@ -26,20 +30,9 @@ interface FinderOptions {
 }
 
 /** Finds out which of several servers takes changes, and remembers it until it does not. */
-export class PrimaryFinder {
-  readonly #hosts: readonly ServerHost[];
-  readonly #settings: pg.ClientConfig;
-  readonly #options: FinderOptions;
-  #known: ServerHost | undefined;
+export class PrimaryFinder extends Part<FinderOptions> {
+  #known = this.parts.hosts.length === 1 ? this.parts.hosts[0] : undefined;
   readonly #lookOnce = onceAtATime(() => this.#look());
-
-  /** @param settings those of the connections; the server in them is passed over */
-  constructor(hosts: readonly ServerHost[], settings: pg.ClientConfig, options: FinderOptions) {
-    this.#hosts = hosts;
-    this.#settings = settings;
-    this.#options = options;
-    if (hosts.length === 1) this.#known = hosts[0];
-  }
 
   /** The server to connect to. @throws Error where none of several takes changes now */
   find(): Promise<ServerHost> {
@@ -48,13 +41,13 @@ export class PrimaryFinder {
 
   /** A server is away, or takes no changes: the next connection looks at all. @param host absent: whichever is used now */
   lost(host: ServerHost | undefined = this.#known): void {
-    if (this.#hosts.length > 1 && this.#known === host) this.#known = undefined;
+    if (this.parts.hosts.length > 1 && this.#known === host) this.#known = undefined;
   }
 
   /** Directs a connection that is not open yet to a server, with the password of now. */
   aim(client: pg.Client, { host, port }: ServerHost): void {
     Object.assign(client, host === undefined ? {} : { host }, port === undefined ? {} : { port });
-    const { url } = this.#options;
+    const { url } = this.parts;
     if (typeof url === 'string') return;
     try {
       const password = passwordIn(currentUrl(url));
@@ -65,7 +58,7 @@ export class PrimaryFinder {
   }
 
   async #look(): Promise<ServerHost> {
-    const looks = this.#hosts.map((host) => this.#lookAt(host));
+    const looks = this.parts.hosts.map((host) => this.#lookAt(host));
     try {
       this.#known = await Promise.any(looks);
       return this.#known;
@@ -73,7 +66,7 @@ export class PrimaryFinder {
       const ends = await Promise.allSettled(looks);
       const words = ends.map((end, index) => {
         const reason = end.status === 'rejected' ? errorMessage(end.reason) : 'ended';
-        return `${hostName(this.#hosts[index] ?? {})}: ${reason}`;
+        return `${hostName(this.parts.hosts[index] ?? {})}: ${reason}`;
       });
       const error = new Error(`none of the servers takes changes: ${words.join('; ')}`);
       const codes = ends.map((end) => (end.status === 'rejected' ? errorCode(end.reason) : undefined));
@@ -83,11 +76,11 @@ export class PrimaryFinder {
   }
 
   async #lookAt(host: ServerHost): Promise<ServerHost> {
-    const client = new pg.Client({ ...this.#settings, connectionTimeoutMillis: lookMs, query_timeout: lookMs });
+    const client = new pg.Client({ ...this.parts.settings, connectionTimeoutMillis: lookMs, query_timeout: lookMs });
     this.aim(client, host);
     client.on('error', () => undefined);
     try {
-      this.#options.opened?.note(client);
+      this.parts.opened?.note(client);
       await client.connect();
       // A primary of before may come back as one that may only be read, which is no standby.
       await requireUsable(client);
@@ -165,10 +158,7 @@ const contentMs = 5000;
 
 type Told = Parameters<pg.Pool['connect']>[0];
 
-/**
- * A pool of connections that makes do with those that it has while the server lets no more in: the role, the database or the server
- * has as many as it may. Requests wait for those that are open, as they do once the pool has as many as it may itself.
- */
+/** A pool that makes do with its connections while the server lets no more in, and has requests wait for those meanwhile. */
 export class SharingPool extends pg.Pool {
   readonly #most = this.options.max;
   /** How long a request waits for a connection, in milliseconds. */

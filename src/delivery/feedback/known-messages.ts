@@ -1,5 +1,4 @@
-// What is known of a message that a report is about: its recipients, and what has come back about them already. It is read
-// from the events, since the spool forgets a message once it is delivered.
+// What is known of a message that a report is about, read from the events: the spool forgets it once it is delivered.
 
 import { RecentMap } from '../../base/recent-map.ts';
 import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';

@@ -1,7 +1,6 @@
-// What a next hop may be given by this process now: what its answers allow, at the pace of the configuration, and no more than
-// this process has of the limits that hold for all processes together. While it serves its answers allow all that its limits do,
-// half after one that asks for less, nothing for a while when it cannot be reached or defers everything. What it gets back comes
-// slowly, and each time that this was too much the next try comes later.
+// What a next hop may be given by this process now: what its answers allow, at the pace of the configuration, within this process's part
+// of the limits. Answers allow all while it serves, half after one that asks for less, nothing for a while when it cannot be reached or
+// defers everything. What it gets back comes slowly, and later each time that this was too much.
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import { Counts } from '../../base/counts.ts';

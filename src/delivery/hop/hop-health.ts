@@ -7,10 +7,7 @@ const greylisting = /gr[ea]y-?\s?list/i;
 const tooMuch =
   /too many|too much mail|rate.?limit|throttl|too fast|too quickly|exceed\w* .*\b(?:rate|connections?|messages)\b|slow(?:ing)? down/i;
 
-/**
- * Whether a next hop asks for less: 421 (RFC 5321 §3.8, it is closing the channel), a temporary reply about policy (X.7.x of
- * RFC 3463 §3.8, which servers use for rates), the system not accepting now (4.3.2) or congestion (4.4.5), or its words.
- */
+/** Whether a hop asks for less: by 421, a temporary reply about policy (X.7.x), 4.3.2 or 4.4.5 (RFC 3463), or by its words. */
 export function isThrottling({ code, enhanced = '', text }: SmtpReply): boolean {
   if (code < 400 || code > 499 || greylisting.test(text)) return false;
   if (code === 421 || tooMuch.test(text)) return true;

@@ -53,11 +53,7 @@ export interface Granted {
   readonly fair: number;
 }
 
-/**
- * Works out the share of a process. What it has too much it gives back as its connections close; what it has too little it
- * takes as soon as the others have given it back. So all together never have more than `most`.
- * @param others what the others have, by their names
- */
+/** Works out a share: what is too little is taken once others have given it back, so that all never have more than `most`. */
 export function shareOf(
   own: { readonly name: string; readonly granted: number; readonly open: number; readonly most: number },
   others: ReadonlyMap<string, number>,

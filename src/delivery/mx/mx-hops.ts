@@ -7,6 +7,7 @@ import { createDnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
+import { Part } from '../../base/part.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import {
@@ -271,31 +272,27 @@ interface Wish {
   readonly account: string;
 }
 
+function planningOf({ route, resolver, clock, log, hostname, facilities }: MxHopsParts): MxPlanParts {
+  const lookup = createDnsLookup({ ...resolver, clock });
+  const judge = createAddressJudge({ allowPrivate: route.allowPrivate, ownDoors: facilities.ownDoors });
+  const { policyPort: port = 443, policyWithinMs: withinMs = policyWithin } = facilities;
+  const fetching = { port, withinMs, caFile: route.caFile };
+  const policies = new StsPolicies({ ...fetching, store: facilities.stsStore, lookup, judge, clock, log });
+  const names = [hostname, ...(route.localAddress ?? []).flatMap((own) => own.hostname ?? [])];
+  return {
+    ...{ route, port: route.port, lookup, judge, ownNames: new Set(names), families: familiesOf(route) },
+    policies: route.mtaSts ? policies : undefined,
+    usesDane: resolver?.validates === true,
+  };
+}
+
 /** The next hops of a route by MX. */
-export class MxHops {
-  readonly #parts: MxHopsParts;
-  readonly #planning: MxPlanParts;
-  readonly #health;
+export class MxHops extends Part<MxHopsParts> {
+  readonly #planning = planningOf(this.parts);
+  readonly #health = createExchangerHealth(this.parts.clock);
   readonly #kept = new RecentMap<string, { readonly plan: Planned; readonly until: number }>(mostKept);
   /** Plans that are being made, for each account of its own: no account waits for the turns of another. */
   readonly #making = new Map<string, Promise<Planned>>();
-
-  constructor(parts: MxHopsParts) {
-    const { route, resolver, clock, log, hostname, facilities } = parts;
-    const lookup = createDnsLookup({ ...resolver, clock });
-    const judge = createAddressJudge({ allowPrivate: route.allowPrivate, ownDoors: facilities.ownDoors });
-    const { policyPort: port = 443, policyWithinMs: withinMs = policyWithin } = facilities;
-    const fetching = { port, withinMs, caFile: route.caFile };
-    const policies = new StsPolicies({ ...fetching, store: facilities.stsStore, lookup, judge, clock, log });
-    const names = [hostname, ...(route.localAddress ?? []).flatMap(({ hostname }) => hostname ?? [])];
-    this.#parts = parts;
-    this.#health = createExchangerHealth(clock);
-    this.#planning = {
-      ...{ route, port: route.port, lookup, judge, ownNames: new Set(names), families: familiesOf(route) },
-      policies: route.mtaSts ? policies : undefined,
-      usesDane: resolver?.validates === true,
-    };
-  }
 
   async find(given: string, tls?: MessageTls, account = ''): Promise<NextHop | RecipientResult> {
     const wish = { domain: given.toLowerCase(), tls, account };
@@ -313,15 +310,15 @@ export class MxHops {
     // A hop may be older than what DNS says now; where the exchangers are still the same, their addresses are looked up anew.
     const now = await this.#plan({ domain: domain.toLowerCase(), tls, account });
     const plan = 'key' in now && now.key === found.key ? now : found;
-    const { onTlsResult } = this.#parts.facilities;
-    const parts = { ...this.#parts, health: this.#health, onTlsResult };
+    const { onTlsResult } = this.parts.facilities;
+    const parts = { ...this.parts, health: this.#health, onTlsResult };
     return await connectToExchangers({ domain, plan, message: tls, signal }, parts);
   }
 
   async #plan(wish: Wish): Promise<Planned> {
     const key = `${wish.tls ?? ''} ${wish.domain}`;
     const known = this.#kept.get(key);
-    if (known && this.#parts.clock.monotonic() < known.until) return known.plan;
+    if (known && this.parts.clock.monotonic() < known.until) return known.plan;
     const own = `${key} ${wish.account}`;
     const making = this.#making.get(own) ?? this.#make(wish, key).finally(() => this.#making.delete(own));
     this.#making.set(own, making);
@@ -329,9 +326,9 @@ export class MxHops {
   }
 
   async #make({ domain, tls, account }: Wish, key: string): Promise<Planned> {
-    const began = this.#parts.clock.monotonic();
+    const began = this.parts.clock.monotonic();
     const plan = await planMx(domain, tls, this.#planning, account).catch((error: unknown): RecipientResult => {
-      this.#parts.log.error({ route: this.#parts.route.name, domain, err: error }, 'Cannot find mail exchangers');
+      this.parts.log.error({ route: this.parts.route.name, domain, err: error }, 'Cannot find mail exchangers');
       return { kind: 'deferred', reply: { code: 451, enhanced: '4.3.0', text: errorMessage(error) } };
     });
     this.#kept.set(key, { plan, until: began + keptMs });

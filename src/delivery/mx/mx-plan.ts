@@ -1,5 +1,4 @@
-// What is known of the way to a domain: its mail exchangers and what is asked of each. Domains with the same exchangers and
-// the same demands have the same key, so that they share connections.
+// The way to a domain: its exchangers and what is asked of each. Domains with the same ones have one key, and share connections.
 
 import { createHash } from 'node:crypto';
 import { isIP, isIPv4 } from 'node:net';

@@ -167,8 +167,7 @@ function reportText(
   return isUtf8 ? `${text}\r\n` : `${escapeCharacters(text, /[^\x20-\x7e\r\n]/gu)}\r\n`;
 }
 
-// Writes the part of a report that programs read: message/delivery-status (RFC 3464 §2), or with addresses outside ASCII
-// message/global-delivery-status (RFC 6533 §4).
+// Writes a report's part for programs: message/delivery-status (RFC 3464 §2), or global-delivery-status (RFC 6533 §4).
 
 interface StatusOptions {
   readonly hostname: string;

@@ -21,10 +21,7 @@ export interface TlsReportSettings {
   readonly allowPrivate: readonly string[];
 }
 
-/**
- * The account of these reports in the queue and the log. No configured account can have its name. RFC 8460 §3: the report
- * has to arrive although the TLS of the domain fails, of which it tells; so it has `TLS-Required: No` (RFC 8689).
- */
+/** The account of these reports, whose name no other has. They have `TLS-Required: No`: they tell of failing TLS (RFC 8460 §3). */
 const account: Account = {
   id: '0'.repeat(32),
   name: 'tls.reports',

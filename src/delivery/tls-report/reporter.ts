@@ -1,5 +1,4 @@
-// Sends the reports of TLS (RFC 8460): each some time after the end of its day, to where the domain asks for it. What could not
-// be handed over is tried again for a day, with growing delays.
+// Sends the reports of TLS (RFC 8460) after the end of each day, and again for a day, with growing delays, where that fails.
 
 import { once } from 'node:events';
 import { request } from 'node:https';

@@ -1,5 +1,4 @@
-// Counts attempts in memory and adds the counts to the database every few seconds and at the end: an attempt must not wait
-// for a disk. A crash loses the counts of the last seconds, which are statistics.
+// Counts attempts in memory, and in the database every few seconds: an attempt waits for no disk. A crash loses some.
 
 import type { Clock } from '../../base/clock.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';

@@ -1,5 +1,4 @@
-// Keeps the counts of attempts in the database until they are reported, and which reports are due. One process at a time
-// works at a report: it claims the report by a change that only one can make (D91).
+// Keeps the counts of attempts until they are reported. One process at a time claims a report that is due (D91).
 
 import { randomUUID } from 'node:crypto';
 import {

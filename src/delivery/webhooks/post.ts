@@ -7,6 +7,7 @@ import https from 'node:https';
 import { isIP, type LookupFunction } from 'node:net';
 import { errorCode, errorMessage } from '../../base/errors.ts';
 import { boundInterims } from '../../base/net/bound-interims.ts';
+import { Part } from '../../base/part.ts';
 import { hostOf, portOf, type RefuseAddress } from './webhook-url.ts';
 
 /** What requests are sent with. */
@@ -80,30 +81,24 @@ function finish(answer: IncomingMessage, done: () => void): void {
   answer.on('error', done);
 }
 
+const agentOptions = { keepAlive: true, timeout: idleMs, ...connections };
+
 /** Has requests of one owner wait for no connection of another's to the same host, where they may all hang. */
-function keepOwnersApart(agent: http.Agent): void {
+function keepingOwnersApart(agent: http.Agent): http.Agent {
   const nameOf = agent.getName.bind(agent);
   agent.getName = (options?: http.ClientRequestArgs & Partial<Pick<PostRequest, 'owner'>>) =>
     `${nameOf(options)}:${options?.owner}`;
+  return agent;
 }
 
 /** Sends requests with connections of its own. */
-export class Poster {
-  readonly #parts: PosterParts;
-  readonly #lookup: LookupFunction;
-  readonly #agents: { readonly 'http:': http.Agent; readonly 'https:': https.Agent };
-
-  constructor(parts: PosterParts) {
-    const { lookup, ca } = parts;
-    this.#parts = parts;
-    this.#lookup = lookup ?? ((name, options, callback) => systemLookup(name, options, callback));
-    const options = { keepAlive: true, timeout: idleMs, ...connections };
-    this.#agents = {
-      'http:': new http.Agent(options),
-      'https:': new https.Agent({ ...options, ...(ca ? { ca } : {}) }),
-    };
-    for (const agent of Object.values(this.#agents)) keepOwnersApart(agent);
-  }
+export class Poster extends Part<PosterParts> {
+  readonly #lookup: LookupFunction =
+    this.parts.lookup ?? ((name, options, callback) => systemLookup(name, options, callback));
+  readonly #agents = {
+    'http:': keepingOwnersApart(new http.Agent(agentOptions)),
+    'https:': keepingOwnersApart(new https.Agent({ ...agentOptions, ...(this.parts.ca ? { ca: this.parts.ca } : {}) })),
+  };
 
   async post(request: PostRequest): Promise<PostResult> {
     try {
@@ -113,7 +108,7 @@ export class Poster {
       }
       return { error: 'the connection was closed' };
     } catch (error) {
-      return { error: reasonOf(error, this.#parts.timeoutMs) };
+      return { error: reasonOf(error, this.parts.timeoutMs) };
     }
   }
 
@@ -123,7 +118,7 @@ export class Poster {
   }
 
   #send({ owner, url: text, headers, body, signal }: PostRequest): Promise<PostResult | 'stale'> {
-    const { refuse, timeoutMs } = this.#parts;
+    const { refuse, timeoutMs } = this.parts;
     const url = new URL(text);
     const isSecure = url.protocol === 'https:';
     const port = portOf(url);

@@ -1,5 +1,4 @@
-// Sends events to the webhooks of all accounts: wakes a webhook when there is something for it, and gives each one round after
-// another, all in turn, so that a slow endpoint delays no other.
+// Sends events to the webhooks of all accounts, a round of each in turn, so that a slow endpoint delays no other.
 
 import type { MonotonicClock } from '../../base/clock.ts';
 import type { Changes } from '../../base/database/database.ts';

@@ -15,8 +15,7 @@ import {
   type Violation,
 } from '../../pipeline/submit.ts';
 import type { RefusalFacts, Refuse } from '../../spool/events/refusal.ts';
-import type { JournalDetails } from '../../spool/journal/journal-details.ts';
-import type { EntryLink } from '../../spool/journal/journal-row.ts';
+import type { EntryLink, JournalDetails } from '../../spool/journal/journal-row.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../web/http/envelope.ts';
 import { emptyDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';

@@ -80,10 +80,7 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext) {
 /** Octets that are converted before others get a turn. */
 const sliceOctets = 65_536;
 
-/**
- * Gives the message as SMTP would bring it (D46). A message without any CRLF is text whose lines end with LF: each LF becomes
- * CRLF. In a message with both, a bare LF stays as it is, and is refused in the header section (D11). A bare CR always stays.
- */
+/** Gives the message as SMTP would bring it (D46): without any CRLF each LF becomes one, else a bare LF or CR stays (D11). */
 async function asSentBySmtp(octets: Buffer): Promise<Buffer> {
   if (octets.includes('\r\n') || !octets.includes('\n')) return octets;
   const pieces: Buffer[] = [];

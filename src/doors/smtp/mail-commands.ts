@@ -9,7 +9,7 @@ import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet 
 import type { Envelope } from '../../mail/envelope.ts';
 import { tellingWords, type Violation } from '../../pipeline/submit.ts';
 import type { RefusalFacts } from '../../spool/events/refusal.ts';
-import type { JournalDetails } from '../../spool/journal/journal-details.ts';
+import type { JournalDetails } from '../../spool/journal/journal-row.ts';
 import { readMail, readRcpt } from './address-command.ts';
 import type { Client, CommandParts, DoorAccounts, SessionFacts, TransactionCommands } from './dialogue-context.ts';
 import { type Answer, printableAscii, refusalReply, replies, tooLarge, withLink } from './replies.ts';

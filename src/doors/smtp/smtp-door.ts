@@ -8,6 +8,7 @@ import type { Clock } from '../../base/clock.ts';
 import { ConfigurationError } from '../../base/errors.ts';
 import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 import { MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { JudgeCopy } from '../../pipeline/judge-copy.ts';
@@ -88,38 +89,32 @@ interface Served {
 }
 
 /** The door. */
-export class SmtpDoor {
-  readonly #parts: SmtpDoorParts;
-  readonly #counter: ConnectionCounter;
+export class SmtpDoor extends Part<SmtpDoorParts> {
+  #settings = this.parts.settings;
+  readonly #counter = new ConnectionCounter(() => this.#settings.limits, this.parts.sharedConnections?.('smtp'));
   /** Of bounce listeners, so that whoever floods them takes no connection from submission. */
-  readonly #bounceCounter: ConnectionCounter;
-  readonly #bodies: BodyBudget;
-  readonly #guessing: Guessing;
+  readonly #bounceCounter = new ConnectionCounter(
+    () => this.parts.bounces?.limits() ?? this.#settings.limits,
+    this.parts.sharedConnections?.('bounce'),
+  );
+  readonly #bodies = this.parts.bodies ?? new BodyBudget(defaultBodyLimit());
+  readonly #guessing = this.parts.guessing ?? new Guessing();
   readonly #sessions = new Set<SmtpSession>();
   #authFailures = 0;
-  #settings: SmtpSettings;
   #served: readonly Served[] = [];
   #sweep: NodeJS.Timeout | undefined;
 
   /** Binds nothing before `listen`. @throws ConfigurationError for a listener that cannot work */
   constructor(parts: SmtpDoorParts) {
+    super(parts);
     for (const listener of parts.settings.listeners) checkListener(listener, parts.accounts, parts.bounces);
-    this.#parts = parts;
-    this.#settings = parts.settings;
-    this.#counter = new ConnectionCounter(() => this.#settings.limits, parts.sharedConnections?.('smtp'));
-    this.#bounceCounter = new ConnectionCounter(
-      () => parts.bounces?.limits() ?? this.#settings.limits,
-      parts.sharedConnections?.('bounce'),
-    );
-    this.#bodies = parts.bodies ?? new BodyBudget(defaultBodyLimit());
-    this.#guessing = parts.guessing ?? new Guessing();
   }
 
   /** Makes the context of a listener's sessions. Limits and the server's name are always those in force at the moment. */
   #context(listener: SmtpListener, own: Set<SmtpSession>): SessionContext {
-    const { accounts, log, clock, suppressed, rateLimit, onRefused, entryLink: link } = this.#parts;
+    const { accounts, log, clock, suppressed, rateLimit, onRefused, entryLink: link } = this.parts;
     const settings = (): SmtpSettings => this.#settings;
-    const desk = listener.role === 'bounce' ? this.#parts.bounces : undefined;
+    const desk = listener.role === 'bounce' ? this.parts.bounces : undefined;
     const context = {
       get hostname() {
         return settings().hostname;
@@ -132,7 +127,7 @@ export class SmtpDoor {
       },
       listener,
       commands: desk?.commands,
-      keepsTranscripts: this.#parts.keepsTranscripts ?? true,
+      keepsTranscripts: this.parts.keepsTranscripts ?? true,
       accounts,
       log,
       clock,
@@ -160,7 +155,7 @@ export class SmtpDoor {
 
   /** What takes a listener's messages: copies go nowhere but to whoever judges them (D4f). */
   #intake(listener: SmtpListener, context: IntakeContext): SessionContext['take'] {
-    const { submit, judgeCopy } = this.#parts;
+    const { submit, judgeCopy } = this.parts;
     if (!listener.shadow) return createMessageIntake(context, submit);
     if (!judgeCopy) throw new ConfigurationError(`SMTP listener "${listener.name}": shadow is not available here`);
     return createShadowIntake(context, judgeCopy);
@@ -191,7 +186,7 @@ export class SmtpDoor {
   /** Binds every listener. @throws ConfigurationError naming the listener that cannot be bound; none is left bound then */
   async listen(): Promise<readonly BoundListener[]> {
     const { listeners, hostname } = this.#settings;
-    this.#served = await this.#openAll(listeners, usesTls(listeners) ? this.#parts.tls(hostname) : undefined);
+    this.#served = await this.#openAll(listeners, usesTls(listeners) ? this.parts.tls(hostname) : undefined);
     this.#sweep = setInterval(() => this.#checkDeadlines(), sweepMs);
     return this.#served.map(({ bound }) => bound);
   }
@@ -199,7 +194,7 @@ export class SmtpDoor {
   /** Prepares other settings: new listeners are bound and wait. @throws ConfigurationError for a listener that cannot work or be bound */
   async prepare(next: SmtpDoorNext): Promise<SmtpDoorChange> {
     const { settings, accounts } = next;
-    for (const listener of settings.listeners) checkListener(listener, accounts, this.#parts.bounces);
+    for (const listener of settings.listeners) checkListener(listener, accounts, this.parts.bounces);
     const changes = compareListeners(this.#served, settings.listeners);
     const tls = usesTls(settings.listeners) ? next.tls(settings.hostname) : undefined;
     const opened = await this.#openAll(changes.added, tls);
@@ -244,7 +239,7 @@ export class SmtpDoor {
   }
 
   #checkDeadlines(): void {
-    const now = this.#parts.clock.monotonic();
+    const now = this.parts.clock.monotonic();
     for (const session of this.#sessions) session.checkDeadline(now);
     for (const { server } of this.#served) server.checkDeadlines(now);
   }

@@ -1,7 +1,6 @@
-// Adapts the library smtp-server for the door: only this file imports it and names its private members. The door uses the
-// library's listening socket, its TLS handshakes (implicit and STARTTLS) and its orderly close of a connection. Reading,
-// answering, deadlines and admission are the door's own; they are put in where the library would call its own code. Its
-// version is pinned exactly, and a test looks for each member of `libraryMembers` in the installed version.
+// Adapts the library smtp-server: only this file imports it and names its private members. The door uses its listening socket, its TLS
+// handshakes and its close of a connection; reading, answering, deadlines and admission are the door's own, put in where the library
+// would call its code. Its version is pinned, and a test looks for each member of `libraryMembers` in it.
 
 /* oxlint-disable no-underscore-dangle -- the library names what a subclass may override so */
 
@@ -189,8 +188,7 @@ export abstract class LibraryConnection extends SMTPConnection {
     this.secured();
   }
 
-  // The library's timer would answer in its own words, so it is never armed: the door keeps its deadlines itself. The
-  // library calls this with the TLS socket as soon as there is one.
+  // The library's timer answers in its own words, so it is never armed: the door keeps deadlines. Called with the TLS socket.
   override _armTimeout(socket: Socket = this._socket): void {
     this.#top = socket;
   }
@@ -308,8 +306,7 @@ export abstract class LibraryServer<Known extends Admission> extends SMTPServer 
     this.identify(socket, (known) => (known instanceof Error ? callback(known) : callback(null, known)));
   }
 
-  // Called by the library for implicit TLS. A client that closes its side inside the handshake would leave the
-  // connection open for ever; the session allows it again.
+  // For implicit TLS. A client that closes its side inside the handshake would stay for ever; the session allows it again.
   override _upgrade(socket: Socket, callback: Parameters<SMTPServer['_upgrade']>[1]): void {
     socket.allowHalfOpen = false;
     super._upgrade(socket, callback);

@@ -1,5 +1,4 @@
-// Cuts the client's octets into command lines and message octets (RFC 5321 §2.3.8). The lines depend only on positions in
-// the stream, never on how the octets are split into chunks.
+// Cuts the client's octets into lines and message (RFC 5321 §2.3.8), by positions in the stream, however it comes in chunks.
 
 import type { DataReader } from './data-reader.ts';
 import { LibraryReader } from './smtp-library.ts';

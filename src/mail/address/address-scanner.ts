@@ -3,10 +3,7 @@
 
 import { closingEnd, commentEnd, withoutQuotedPairs } from '../header/quoted-text.ts';
 
-/**
- * What a token is. `end` is the token behind the last one. `open` is the rest of the text from a character that opens a
- * quoted-string, domain-literal, comment or brackets that are never closed. Only `takeBrackets` gives `brackets`.
- */
+/** What a token is: `end` is behind the last, `open` the rest from what is never closed; `takeBrackets` alone gives `brackets`. */
 export type AddressTokenKind = 'atom' | 'quoted' | 'literal' | 'comment' | 'special' | 'brackets' | 'open' | 'end';
 
 /** One token where it stands in the text: [start, end). */
@@ -29,8 +26,7 @@ export function contentOf({ kind, text }: AddressToken): string {
   return kind === 'open' && /^["(]/.test(text) ? withoutQuotedPairs(text.slice(1)) : text;
 }
 
-// Everything that may stand in an atom: RFC 5322's atext, its dots, and any non-ASCII character (RFC 6532 §3.2), the
-// blanks of other scripts among them.
+// What may stand in an atom: atext, dots, and any non-ASCII character (RFC 6532 §3.2), other scripts' blanks included.
 const atom = /[^\x00-\x20\x7f()<>[\]:;@\\,"]+/y;
 // Mailers leave characters in the encoded-word of a phrase that RFC 2047 §5 (3) wants encoded. Such a word is taken too,
 // but never with brackets, quotes or @ in it: a stricter reader would see an address there (`=?utf-8?q?a@b.example,?=`).

@@ -118,10 +118,7 @@ export function cutIntoLines(text: string, hasUris: boolean): readonly string[] 
   return line ? [...lines, line] : lines;
 }
 
-/**
- * Writes an element whose address has no form in ASCII, so that people can still read it though no mail can be sent to it:
- * as the name of an empty group (RFC 6857 §3.1), or as a comment where it stands inside a group, since groups do not nest.
- */
+/** Writes an address without a form in ASCII for people to read: as an empty group (RFC 6857 §3.1), or a comment in a group. */
 function writeAsText(element: readonly Piece[], options: { readonly inGroup: boolean; readonly used: number }): string {
   const gap = element[0]?.gap ?? '';
   const text = decodeWords(element.map((piece, index) => (index === 0 ? '' : piece.gap) + piece.raw).join(''));
@@ -201,10 +198,7 @@ function phraseWord({ gap, raw, tokens }: Piece): Word {
   return { gap, raw, text, needs: !encoded && needsEncoding(raw), encoded };
 }
 
-/**
- * Gives the words for the first word behind a comment. Readers take comments out of a phrase, and then drop the blank
- * between two encoded-words (RFC 2047 §6.2): where we write one of the two, the blank is encoded with it.
- */
+/** The words behind a comment, which readers take out with the blank between two encoded-words (RFC 2047 §6.2): it is encoded. */
 function behindComment(word: Word, before: Word): readonly Word[] {
   if (word.needs) return [before.needs || before.encoded ? { ...word, text: ` ${word.text}` } : word];
   if (!word.encoded || !before.needs) return [word];

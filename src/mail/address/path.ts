@@ -1,7 +1,6 @@
-// The paths of MAIL and RCPT: reverse-path and forward-path (RFC 5321 §4.1.2, RFC 6531 §3.3). Their grammar is not that of
-// addresses in header fields (RFC 5322 §3.4), so the address scanner does not read them: a path has no comments, no folds
-// and no white space, its literal must be an IP address, and parameters may follow it on the same line. The elements that
-// both grammars have in common (atext, quoted-strings, domains) are shared code.
+// The paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). Their grammar is not that of header fields (RFC 5322 §3.4): no comments,
+// folds or white space, literals that are IP addresses, and parameters on the same line. What both have in common (atext,
+// quoted-strings, domains) is shared code.
 
 import { closingEnd } from '../header/quoted-text.ts';
 import { atext } from './atext.ts';

@@ -1,5 +1,4 @@
-// Writes one mailbox anew from what was read (RFC 5322 §3.4), in the one form that all readers understand alike. From
-// is written so, because readers must see the mailbox that was judged (D4b).
+// Writes a mailbox anew in the one form that all readers understand alike (RFC 5322 §3.4): they must see the judged From (D4b).
 
 import { encodedWords, hasNonAscii } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';

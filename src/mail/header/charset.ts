@@ -34,8 +34,7 @@ function iconvDecoder(name: string): CharsetDecoder | undefined {
   return iconv.encodings && key in iconv.encodings ? (bytes) => iconv.decode(bytes, name) : undefined;
 }
 
-// TextDecoder reports an error for two escape sequences without a character between them. Adjacent encoded-words have
-// exactly that, since each must begin and end in ASCII (RFC 1468, RFC 2047 §3).
+// TextDecoder reports two escapes without a character between as an error, which adjacent encoded-words have (RFC 2047 §3).
 const idleEscapes = /(?:\x1b[$(][@BIJ])+(?=\x1b[$(][@BIJ])/g;
 
 function dropIdleEscapes(bytes: Buffer): Buffer {

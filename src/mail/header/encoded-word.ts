@@ -1,5 +1,4 @@
-// Writes encoded-words (RFC 2047): UTF-8, in B or Q, whichever is shorter; at most 72 octets each, so that no line has more
-// than 76 (§2), and no character is split between two words.
+// Writes encoded-words (RFC 2047) of UTF-8 in B or Q, the shorter; 72 octets at most (§2), and no character split between two.
 
 import { decodeWords, isBlank } from './header-text.ts';
 import { commentEnd, withoutQuotedPairs } from './quoted-text.ts';
@@ -175,11 +174,7 @@ function runEnd(words: readonly Word[], from: number): number {
   return last;
 }
 
-/**
- * Writes an unstructured text: see `encodeRuns`.
- * @param options `needs` tells which word (no white space in it) is to be encoded, by default one that is not ASCII;
- *   `used` are the octets before the text on its line
- */
+/** Writes an unstructured text. @param options `needs`: which words are encoded, by default non-ASCII; `used`: octets before it */
 export function encodeText(
   text: string,
   options: { readonly place: EncodedWordContext; readonly used: number; readonly needs?: (word: string) => boolean },
@@ -208,11 +203,7 @@ function needsEncoding(text: string): boolean {
   return hasNonAscii(text) || text.length > longestPlainWord;
 }
 
-/**
- * Writes one comment (RFC 5322 §3.2.2) in ASCII: encoded-words stand inside the parentheses (RFC 2047 §5 (2)).
- * @param comment with its parentheses
- * @param closed whether the last parenthesis is there; it is added where it is not and something had to be encoded
- */
+/** Writes one comment in ASCII, words inside its parentheses (RFC 2047 §5 (2)). @param closed whether the last one is there */
 export function encodeComment(comment: string, closed = true): string {
   if (!needsEncoding(comment)) return comment;
   const content = comment.slice(1, closed ? -1 : undefined);

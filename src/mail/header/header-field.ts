@@ -17,10 +17,7 @@ export type FieldFault =
 export interface HeaderField {
   /** The name as given: by SMTP one character an octet (latin1), by REST the JSON key. */
   readonly name: string;
-  /**
-   * The field body's octets after the colon, as given: leading blank, folds (CRLF + white space) and any stray CR or
-   * LF are still there; the field's final line end is not. From REST: the string's UTF-8.
-   */
+  /** The octets after the colon as given, with folds and stray CR or LF, without the final line end. From REST: the string's UTF-8. */
   readonly rawBytes: Buffer;
   /** REST: the JSON pointer of the value (`/headers/X-Foo`). */
   readonly pointer?: string;

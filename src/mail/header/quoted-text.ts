@@ -1,5 +1,4 @@
-// Finds the ends of quoted-strings, quoted-pairs and comments in a structured field (RFC 5322 §3.2). Every reader of such
-// a field uses this file. Linear, however deep comments nest.
+// Finds the ends of quoted-strings, quoted-pairs and comments, for all readers of structured fields (RFC 5322 §3.2). Linear.
 
 const backslash = 0x5c;
 

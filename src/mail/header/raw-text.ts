@@ -1,5 +1,4 @@
-// Reads the octets of a field body as text (D13): as UTF-8 or the legacy charset. 8-bit octets inside an encoded-word,
-// where RFC 2047 §2 allows none, are read in that word's charset.
+// Reads a field body as UTF-8 or the legacy charset (D13); 8-bit octets inside an encoded-word are read in its charset.
 
 import { isAscii } from 'node:buffer';
 import { decodeRaw } from './charset.ts';

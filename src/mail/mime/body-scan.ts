@@ -1,5 +1,4 @@
-// Finds the properties of a body's octets in one pass with the engine's native searches: 8-bit, NUL, bare CR or LF, the
-// longest line, the last line end (RFC 5321 §2.3.8, §4.5.3.1.6; D11, D20).
+// Finds in one pass a body's 8-bit, NUL, bare CR or LF, longest line and last line end (RFC 5321 §2.3.8, §4.5.3.1.6; D11, D20).
 
 import { isAscii } from 'node:buffer';
 import { CR, LF } from '../octets.ts';

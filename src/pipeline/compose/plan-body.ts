@@ -1,5 +1,4 @@
-// Decides what is done with a body: nothing wherever possible. Leaves that are not 7-bit or have lines over 998 octets are
-// re-encoded, and every other octet stays (D11, D20; RFC 2045 §6, RFC 2046 §5.1).
+// Decides what is done with a body: leaves that are not 7-bit or have lines over 998 octets are re-encoded (D11, D20; RFC 2045 §6).
 
 import { parseMediaType } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';

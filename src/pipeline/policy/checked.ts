@@ -10,11 +10,7 @@ import type { Submission } from './submission.ts';
 export interface CheckedField {
   /** The name as it leaves: the catalogue's casing; X- names as the client wrote them (D10). */
   readonly name: string;
-  /**
-   * The given text: unfolded, trimmed of SP and TAB, raw 8-bit octets read as UTF-8 or the legacy charset; RFC 2047
-   * words are not decoded. This is what leaves, only refolded (D13); enumerations are already in the catalogue's
-   * spelling (D8).
-   */
+  /** The given text, unfolded and trimmed, which leaves refolded (D13): RFC 2047 words stay, enumerations are as catalogued (D8). */
   readonly text: string;
   /** `text` with its RFC 2047 words decoded; the policy judged this form. */
   readonly decoded: string;

@@ -1,5 +1,4 @@
-// Tells the policy's verdict header by header: what was judged, as what, by which rule (D47); and what became of each field in one
-// letter, so that a record of it costs next to nothing.
+// Tells the policy's verdict on each header (D47), and in one letter what became of it, so that a record costs next to nothing.
 
 import type { HeaderUsage } from './checked.ts';
 import { findHeader, type HeaderRow } from './header-catalogue.ts';

@@ -258,11 +258,7 @@ export const headerCatalogue = {
 
 const rows = new Map<string, HeaderRow>(Object.entries(headerCatalogue).filter(([key]) => !key.endsWith('*')));
 
-/**
- * Finds the row of a header name, in constant time.
- * @param lowerName in lower case; only names of ASCII characters may be lowered (the Kelvin sign lowers to k, D10)
- * @returns the row of the name, or of its prefix (ARC-, X-); undefined where the catalogue has neither
- */
+/** Finds the row of a name in lower case, or of its prefix (ARC-, X-). Only ASCII may be lowered (the Kelvin sign is k, D10). */
 export function findHeader(lowerName: string): HeaderRow | undefined {
   const row = rows.get(lowerName);
   if (row) return row;

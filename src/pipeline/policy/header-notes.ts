@@ -1,5 +1,4 @@
-// What the page of a header tells besides the catalogue: examples of its value, and who sends it. A test judges every example, and
-// another compares who sends it with docs/mailers.md.
+// What the page of a header tells besides the catalogue: examples, and who sends it. Tests judge both.
 
 import type { headerCatalogue } from './header-catalogue.ts';
 

@@ -1,5 +1,4 @@
-// Judges who a message is from: the From header (D4b), its domain and the reverse-path's (D50), and completes addresses
-// without a domain where the credential has one (RFC 6409 §8.1).
+// Judges From (D4b), its domain and the reverse-path's (D50), and completes addresses without a domain (RFC 6409 §8.1).
 
 import type { Account, Credential, SendingDomain } from '../../accounts/account.ts';
 import { type MappedSender, mapSender } from '../../accounts/sender-map.ts';

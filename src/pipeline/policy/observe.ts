@@ -52,14 +52,10 @@ interface Offence {
   readonly message: string;
 }
 
-/**
- * Removals can make others necessary: faults of single fields, names that still repeat, a header whose companion was
- * removed, the limits over all headers, a companion once more. More rounds than this are a fault of this file.
- */
+/** Removals can make others necessary, such as that of a companion; more rounds than this are a fault of this file. */
 const maxRounds = 6;
 
-// RFC 5322 §2.2: printable US-ASCII without the colon. A line with another name may be text of a body whose empty line
-// is missing, or hide the name of another field behind a byte-order mark.
+// RFC 5322 §2.2: printable US-ASCII without the colon. Another line may be a body's text, or hide a name behind a byte-order mark.
 const fieldName = /^[!-9;-~]+$/;
 
 /** RFC 7293: without this header, whoever now has the address of a former owner would get the former owner's mail. */
@@ -93,11 +89,7 @@ interface Repeated {
   readonly texts: Set<string>;
 }
 
-/**
- * Lists the fields to remove. Fields with a fault of their own go first. Where the fields of a name are refused only
- * because they repeat, all but the first go if their values are equal, otherwise all. A field whose companion is missing
- * goes too.
- */
+/** The fields to remove: those with faults, all but the first of equal ones that repeat or all, and those without a companion. */
 function faultyFields({ fields, refusal }: Judgement): Offence[] {
   const offences: Offence[] = [];
   const withFault = new Set<string>();
@@ -185,11 +177,7 @@ export function removeOffending(
   return { submission: left, judgement, removed };
 }
 
-/**
- * Gives what passes in place of a refused submission while the policy is observed.
- * @returns undefined where the policy is enforced: there is no period or it has ended, the message came by `send` or is
- *   our own, or a reason against it is not cured by removing headers
- */
+/** Gives what passes of a refused submission; undefined where the policy is enforced, or removing headers cures not all. */
 export function observe(submission: Submission, first: Judgement, context: CheckContext): Observed | undefined {
   const { sendingDomain, observing } = context;
   const isOpen = observing && submission.observe && observing.nowMs < submission.observe.endsAtMs;

@@ -1,5 +1,4 @@
-// Named sets of fields that well-known systems add and that nobody needs outside of them (D4a). An operator names a set
-// for a credential; docs/mailers.md shows the tables, and a test keeps the two equal.
+// Named sets of fields that well-known systems add and nobody else needs (D4a), as docs/mailers.md shows them; a test compares.
 
 /** One entry: a name, or a prefix of names followed by `*`, and why it stands in a message. */
 export interface StripSetEntry {

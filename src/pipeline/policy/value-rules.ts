@@ -173,8 +173,7 @@ type OneOf = Extract<ValueRule, { readonly kind: 'one-of' }>;
 function judgeOneOf({ values, comments }: OneOf, decoded: string, given: string): ValueVerdict {
   const canonical = findValue(values, decoded);
   if (canonical !== undefined) return { canonical };
-  // RFC 3834 §5: comments are allowed and leave as given. The given text must hold one of the values too, because mail
-  // readers do not decode encoded-words in a structured field.
+  // RFC 3834 §5: comments leave as given. The given text must hold a value too: readers decode nothing in a structured field.
   if (comments && findValue(values, withoutComments(decoded)) && findValue(values, withoutComments(given))) return {};
   return { reason: `must be one of ${values.join(', ')}; got "${shown(decoded)}"` };
 }

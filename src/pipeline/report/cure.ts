@@ -1,5 +1,4 @@
-// Finds what cures a reason of a refusal: a setting of the credential, or a change in the program that sent the message. Pure
-// functions; docs/mailers.md tells the same in words.
+// Finds what cures a refusal, as docs/mailers.md tells it: a setting of the credential, or a change in the program that sent.
 
 import { parse } from 'tldts';
 import { asciiDomain } from '../../mail/address/domain.ts';

@@ -1,5 +1,4 @@
-// Compares what became of messages with what another configuration would make of them, by credential and mailer. It holds a bounded
-// number of rows and examples, however many messages are compared.
+// Compares what became of messages with what another configuration would make of them, in a bounded number of rows.
 
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';

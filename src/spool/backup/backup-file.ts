@@ -1,5 +1,4 @@
-// The format of a backup: one SQLite file, a copy of the gateway's database with three more tables. These hold facts about the
-// copy, and the message bodies that are files beside the database (D94).
+// A backup: a copy of the gateway's database with facts about the copy, and the bodies that are files beside it (D94).
 
 import { createHash } from 'node:crypto';
 import {

@@ -1,6 +1,5 @@
-// The rules by which messages in the spool change: outcomes of attempts, retries, removals. A group takes the messages that some
-// operations concern, as an engine has read them, works on them in memory, and gives what has changed as values, which the engine
-// writes in the same transaction (D90). It knows no engine and asks nobody; times are wall times, milliseconds since 1970.
+// The rules by which messages change: outcomes, retries, removals. A group takes messages as an engine has read them, and gives what has
+// changed as values, which the engine writes in the same transaction (D90). It asks nobody; times are wall times since 1970.
 
 import type { DroppedEvent, OutcomeEvent, RequeuedEvent } from '../events/mail-event.ts';
 import type { NotedMail, NotedOutcome } from '../reports/report.ts';

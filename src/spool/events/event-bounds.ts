@@ -1,5 +1,4 @@
-// How much an event holds of what came from outside, and cutting to it; and what is kept of the words of a reason where nothing of the
-// message itself may be: the rule, without what it quotes.
+// How much an event holds of what came from outside, and what is kept of a reason: the rule, without what it quotes.
 
 /** The most that an event holds; the rest is cut, and counts tell how much there was. Texts in characters. */
 export const eventBounds = {

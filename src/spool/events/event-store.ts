@@ -1,5 +1,4 @@
-// Where events are kept and read. Each spool is its own event store, since an event shares the commit of the change that it
-// reports; test/contract/events.ts holds all stores to the same behaviour.
+// Where events are kept and read. Each spool is its own store: an event shares its change's commit (test/contract/events.ts).
 
 import type { EventFacts, EventKind, MailEvent, ReturnEvent } from './mail-event.ts';
 import type { Refuse } from './refusal.ts';

@@ -234,10 +234,7 @@ export type EventFacts = AcceptedEvent | RefusedEvent | ShadowedEvent | OutcomeE
 /** The names of the kinds. */
 export type EventKind = EventFacts['kind'];
 
-/**
- * An event that is written. `id` is a whole number from 1 on, never used twice, and the cursor of readers: no event becomes visible
- * after one with a larger id has, since whoever gives ids holds a lock until the commit (in PostgreSQL `takeTurn`).
- */
+/** An event that is written. `id`, from 1 on, is never used twice and the cursor of readers: none becomes visible behind a larger one. */
 export type MailEvent = EventFacts & { readonly id: number };
 
 /** The share of room that an event's kind takes. Of refusals and copies (D4f) a client can cause any number: they push out none but their own. */

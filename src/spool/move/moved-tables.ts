@@ -23,8 +23,7 @@ export interface MovedTable {
   readonly isSearched?: true;
 }
 
-// Nobody works on the file while it is moved, so no claim is worth anything. A recipient that has no line, or was set aside by
-// a hold (a line below zero), is given a transport by the gateway.
+// Nobody works on the file, so no claim counts. What has no line, or is set aside (a line below zero), gets a transport later.
 const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.lane, '') AS lane, coalesce(l.account, '') AS account,
     CASE WHEN r.line < 0 AND r.state = 0 THEN -r.line END AS hold, r.state, r.attempts,
     r.next_attempt_at + :shift AS next_attempt_at, r.next_attempt_at + :shift AS due_at, r.ended_at + :shift AS ended_at,
@@ -115,10 +114,7 @@ export function lastNumber(table: string): string {
   return `SELECT coalesce((SELECT seq FROM sqlite_sequence WHERE name = '${table}'), 0) AS value`;
 }
 
-/**
- * The numbers that go on in the target where they ended in SQLite: the question to SQLite, whose column is `value`, and the change in
- * PostgreSQL, with the number as `$1`; its answer `value` is NULL where there is nothing to change.
- */
+/** Numbers that go on in the target: the question to SQLite for `value`, and the change with `$1`; NULL where it changes nothing. */
 export const movedCounters = [
   {
     name: 'mail_events',

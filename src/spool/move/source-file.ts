@@ -133,11 +133,7 @@ function* readable(rows: Iterable<SourceRow>, words: string): Generator<SourceRo
   }
 }
 
-/**
- * Counts what a file has to be moved, beside a running gateway, and changes nothing: rows by table, in the order of the names, the messages
- * and the octets of those in the queue, and the mark of a move.
- * @throws Error where it cannot be read
- */
+/** Counts rows by table, messages and their octets beside a running gateway, and reads the mark. @throws Error where it cannot */
 export function lookAtSource(file: string) {
   requireDatabase(file);
   using database = openNamed(file, { readOnly: true, timeout: 5000 });

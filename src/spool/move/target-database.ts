@@ -21,8 +21,7 @@ export class EndUnknown extends Error {
   override readonly name = 'EndUnknown';
 }
 
-// Partitions stand behind their table, and tables of extensions behind their extension. `migrations` is a name that many give: one of
-// another form is another program's.
+// Those of partitions and extensions stand behind theirs. A table `migrations` of another form is another program's.
 const tablesQuestion = `SELECT relname AS name, relname <> 'migrations' OR 2 = (SELECT count(*) FROM pg_attribute a
       WHERE a.attrelid = c.oid AND a.attname IN ('owner', 'version') AND NOT a.attisdropped) AS is_own
   FROM pg_class c WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') AND NOT relispartition
@@ -47,11 +46,7 @@ export class TargetDatabase {
   /** COMMIT was sent: from here on the connection is not given up. */
   #isCommitting = false;
 
-  /**
-   * Connects and makes the tables that are missing.
-   * @param parts.signal ends the connection, and with it what is under way; absent: nothing does
-   * @throws Error that says what to do, where the server or the database cannot be the target
-   */
+  /** Connects and makes missing tables. @param parts.signal ends it, if given @throws Error that says what to do where it is no target */
   static async open(parts: {
     readonly url: string;
     readonly migrations: readonly Migrations[];

@@ -1,7 +1,6 @@
-// The processes that work on one spool, each with a row that it keeps alive. What a process has claimed comes back to the
-// others some seconds after it has ended without a word. A process is judged by whether its row changes while it is looked
-// at, and by no clock of another host. It says itself how long its row may stay unchanged, since it changes it as often as
-// that asks for: gateways whose settings differ do not take each other for dead.
+// The processes that work on one spool, each with a row that it keeps alive; what one has claimed comes back to the others some seconds
+// after it has ended without a word. It is judged by whether its row changes while it is looked at, by no clock of another host, and
+// says itself how long its row may stay unchanged: gateways whose settings differ do not take each other for dead.
 
 import { hostname } from 'node:os';
 import type { Row } from '../../base/database/database.ts';
@@ -34,8 +33,7 @@ const fence = `WITH mine AS (UPDATE spool_fences SET batch = $3::bigint
 // Fails where the row is gone, and keeps it until the transaction ends: who removes it gives back what was claimed before.
 const presence = `SELECT 1 / count(*) AS present FROM
   (SELECT 1 FROM spool_processes WHERE id = $1::bigint FOR KEY SHARE) AS mine`;
-// Numbers of transactions are even. The odd one behind a number says that it was not kept, so that whoever asks once more,
-// because the answer was lost, hears the same.
+// Numbers of transactions are even; the odd one behind says that it was not kept, so that who asks again hears the same.
 const outdo = `UPDATE spool_fences SET batch = $3::bigint + 1
   WHERE process = $1::bigint AND way = $2::smallint AND (batch < $3::bigint OR batch = $3::bigint + 1) RETURNING 1 AS undone`;
 const leave = 'DELETE FROM spool_processes WHERE id = $1::bigint';
@@ -124,11 +122,7 @@ export class ProcessRegister extends ServerPart<RegisterParts> {
     await this.id();
   }
 
-  /**
-   * Tells what became of a transaction that has ended or will fail; false makes sure that it is never kept. To be asked before
-   * the next transaction, as often as needed.
-   * @returns undefined where nobody can tell, because others have taken this process for dead meanwhile
-   */
+  /** Tells whether a transaction was kept; false makes sure that it never is. undefined: others have taken this process for dead. */
   async wasKept({ id, way, batch }: BatchKey): Promise<boolean | undefined> {
     const undone = await this.parts.session.query(outdo, [id, way, batch]);
     if (undone.length > 0) return false;

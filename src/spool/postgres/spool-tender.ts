@@ -1,5 +1,4 @@
-// What a spool in PostgreSQL does by itself, once a second: it asks whether the server can be used and what its time is, keeps
-// its process known, and removes what is not kept any longer.
+// What a spool in PostgreSQL does once a second: asks whether the server can be used, keeps its process known, removes what is old.
 
 import { randomBytes, randomUUID } from 'node:crypto';
 import type { Row } from '../../base/database/database.ts';
@@ -65,10 +64,7 @@ const laterWork = {
 /** Seconds that a client is told to wait while the server cannot be used. */
 const retryAfterSeconds = 5;
 
-/**
- * What is written, and undone, to find out whether mail can be kept again: a server whose disk is full, or on which somebody else
- * holds a lock, still answers. As many octets as a message of some length, and no row of the other tables that mail needs.
- */
+/** Written and undone to find out whether mail can be kept: a server that is full or locked still answers. */
 const triedOctets = 65_536;
 const tryOctets = 'INSERT INTO spool_octets (message, part, octets) VALUES ($1::uuid, 0, $2::bytea)';
 const tryTables = [

@@ -85,11 +85,7 @@ export const unlimitedReports: ReportLimits = {
   delaySeconds: 14_400,
 };
 
-/**
- * Tells which reports about a recipient its sender wants: what NOTIFY says, otherwise what its account wants. There is
- * never one for mail with the null reverse-path (D50, RFC 3461 §6.1), so that no report causes another.
- * @returns the sum of `reportBits`
- */
+/** Which reports the sender wants, as `reportBits`: NOTIFY, else the account's; none for the null reverse-path (RFC 3461 §6.1). */
 export function wantedReports(
   mail: { readonly senderPath: string; readonly dsn?: DsnRequest | undefined; readonly reports?: ReportWish },
   address: string,

@@ -15,7 +15,7 @@ import type {
 } from '../events/event-store.ts';
 import type { EventFacts, EventKind, MailEvent, ReturnEvent } from '../events/mail-event.ts';
 import { type RefusalFacts, refusedEvent, type WrittenRefusal } from '../events/refusal.ts';
-import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-details.ts';
+import { type JournalDetails, withoutContent, withoutLargeBody } from '../journal/journal-row.ts';
 import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import type { SpoolOptions } from '../spool-limits.ts';
 

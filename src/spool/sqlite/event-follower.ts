@@ -1,6 +1,5 @@
-// What readers of events need and no commit of a message waits for (D90): by what events are found, how many there are, and what
-// became of the messages of the journal. It is made behind the commits, some events at a time in the order of their keys, up to a
-// cursor that is kept with it. Searches look at the events behind the cursor one by one, and readers of the journal wait for it.
+// What readers of events need and no commit waits for (D90): what finds and counts events, and what became of the journal's messages. It
+// is made behind the commits up to a cursor; searches look at the events behind that one by one, and the journal's readers wait for it.
 
 import type { Row } from '../../base/database/database.ts';
 import { isDamaged } from '../../base/database/sqlite-errors.ts';

@@ -155,11 +155,7 @@ export class MessagesInFlight {
     this.begin();
   }
 
-  /**
-   * Removes a message all of whose recipients are delivered.
-   * @param delivered the recipients that have been delivered
-   * @returns it; undefined where it is not in flight, not done, or has reports: then its recipients must get rows first
-   */
+  /** Removes a message whose recipients are all in `delivered`. @returns it; undefined: not in flight, not done, or with reports */
   forget(id: string, delivered: ReadonlySet<string>): InFlight | undefined {
     const message = this.#byId.get(id);
     if (!message || message.isReported || !message.recipients.every((address) => delivered.has(address)))
@@ -235,11 +231,7 @@ export class MessagesInFlight {
   }
 }
 
-/**
- * Gives rows to the recipients of all messages in flight, where no process delivers them. They wait for no transport yet: the
- * gateway gives them one.
- * @param isMarked only those behind the mark, which are all unless somebody has changed the tables
- */
+/** Gives rows without a transport to recipients in flight that no process delivers. @param isMarked only those behind the mark */
 export function spreadAll(database: DatabaseSync, isMarked: boolean): void {
   const which = isMarked ? inFlightRows : 'spool_messages WHERE envelope IS NOT NULL';
   database.exec(`

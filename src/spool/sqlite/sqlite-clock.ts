@@ -48,10 +48,7 @@ export class SpoolClock {
     this.#seenAt = performance.now();
   }
 
-  /**
-   * Takes the last check as the new reference, where no other process works on the database: the last process may have run before the machine
-   * was booted, and a monotonic time of then has no meaning now. Call it within a transaction.
-   */
+  /** Takes the last check as the reference, in a transaction, where no other process works: the last may have run before a boot. */
   begin(): void {
     if (this.#seen) this.#put.run(this.#offset, skewOf(this.#seen));
   }
@@ -65,8 +62,7 @@ export class SpoolClock {
     inTransaction(this.#database, () => {
       const row = this.#get.get();
       const moved = row ? skewOf(now) - Number(row['skew']) : step;
-      // All processes of a machine have one wall clock and one monotonic time. Whoever sees the step first moves the
-      // offset; the others find that it was moved.
+      // All processes of a machine share its clocks. Whoever sees the step first moves the offset; the others find that it was.
       if (Math.abs(moved) >= Math.abs(step) / 2) this.#put.run(Number(row?.['offset'] ?? 0) + step, skewOf(now));
     });
   }

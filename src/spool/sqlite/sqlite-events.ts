@@ -57,10 +57,7 @@ export function indexKeysOf({ account, share, kind, queue_id: message }: Row): b
   return keys;
 }
 
-/**
- * The index of accounts, kinds and messages, filled behind the commits as the keys are (event-follower.ts). indexed: up to which
- * event both are; built: up to which event of an earlier release, whose indexes were SQLite's own.
- */
+/** The index of accounts, kinds and messages. indexed: up to which event it is filled; built: up to which one of SQLite's indexes. */
 const indexTables = `
   DROP INDEX mail_events_by_account;
   DROP INDEX mail_events_by_message;

@@ -64,11 +64,7 @@ export class Ledger {
     return this.#steps(readTallies());
   }
 
-  /**
-   * Counts all messages and recipients, and rewrites the rows where they differ from the count, because another program
-   * has changed the tables. To be called inside a transaction that has changed nothing yet.
-   * @returns false where they differed
-   */
+  /** Counts everything, in a transaction that has changed nothing, and rewrites rows that differ. @returns false where they did */
   verify(): boolean {
     const { messages, recipients } = totalOf(this.read());
     const states = new Map(

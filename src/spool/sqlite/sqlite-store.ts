@@ -226,11 +226,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     return totalOf(this.ledger.read()).messages.queued;
   }
 
-  /**
-   * Runs operations in one transaction. If one fails, all are undone and each is run again in a transaction of its own, so
-   * that only the faulty one fails.
-   * @param now the time; without it, the clock is not checked for having been set
-   */
+  /** Runs operations in one transaction; if one fails, each in its own. @param now without it the clock is not looked at */
   write(operations: readonly WriteOperation[], now?: ClockReading): WriteResult {
     try {
       if (now) this.clock.observe(now);
@@ -292,11 +288,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     }
   }
 
-  /**
-   * Does a slice of what is made behind the commits: events are filed, and those that are too many or too old removed. Does nothing
-   * before the first write, which brings the time, nor for a while after it has failed.
-   * @returns whether there may be more to do
-   */
+  /** Files some events and removes what is too much, once the time is known and no failure is fresh. @returns whether there is more */
   follow(): boolean {
     const { now } = this.clock;
     if (now === undefined || performance.now() < this.#tryAt) return false;

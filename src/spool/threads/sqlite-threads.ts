@@ -1,5 +1,4 @@
-// Keeps in the spool's database which Message-ID stands for the client's own. Every method that writes runs in the caller's
-// transaction, which is the one that keeps the message.
+// Keeps in SQLite which Message-ID stands for the client's own. What writes runs in the message's own transaction.
 
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
 import { keptClientId, threadKey, threadMilliseconds, threadsOfAccount } from './replaced-ids.ts';

@@ -3,8 +3,7 @@
 import { createSecretKey } from 'node:crypto';
 import { expect, test } from 'vitest';
 import { uuidv7 } from '../../../src/base/ids.ts';
-import { readBounceAddress, readFeedbackIds } from '../../../src/doors/bounce/bounce-address.ts';
-import { createMinuteRate } from '../../../src/doors/bounce/bounce-desk.ts';
+import { createMinuteRate, readBounceAddress, readFeedbackIds } from '../../../src/doors/bounce/bounce-desk.ts';
 import { makeTokens } from '../../../src/mail/return-token.ts';
 
 const dayMs = 86_400_000;

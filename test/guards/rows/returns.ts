@@ -16,10 +16,10 @@ export const returns = [
     ['if (!timingSafeEqual(octets, macOf(id, kind, hashOf(id, key)))) return undefined', ''],
     ["kind === 'bounce' ? mac", 'kind !== undefined ? mac'],
   ]),
-  ...of('doors/bounce/bounce-address.ts', bounces, [
+  ...of('doors/bounce/bounce-desk.ts', bounces, [
     ['if (!isOwn && !addresses.returnPathDomains.has(host)) return', 'if (host === null) return'],
     ['if (isOwn && localPart', 'if (localPart'],
-    ['if (queueId === undefined) return', 'if (queueId === null) return'],
+    ['if (queueId === undefined) return { kind', 'if (queueId === null) return { kind'],
     ['return isExpired(queueId, addresses, nowMs) ?', 'return nowMs < 0 ?'],
     [' && !isExpired(id, addresses, nowMs)', ''],
     ["readToken(id, 'feedback', addresses", "readToken(id, 'bounce', addresses"],

@@ -110,8 +110,7 @@ function namedRecipients(
     .map((final) => ({ ...byAddress.get(final.toLowerCase()), final, action }));
 }
 
-// Recognises what programs send in answer to mail and what is no report of a delivery: absence notices, challenges,
-// confirmations of reading (RFC 3834, RFC 8098).
+// Recognises what programs answer that is no report: absence notices, challenges, confirmations (RFC 3834, RFC 8098).
 
 /** The header of a message, by names in lower case, each with its first value. */
 type Headers = ReadonlyMap<string, string>;

@@ -1,7 +1,6 @@
-// Reads reports. Those of the plainest form are read at once, by a reader whose cost has a bound. All others
-// are read in a process of their own, one after another, so that submission is never kept waiting by a report, whatever stands
-// in it. Those who wait have their turns by address, so that who sends costly ones keeps mostly itself waiting. A report that
-// takes too long or too much memory costs its process; the next one gets another.
+// Reads reports: those of the plainest form at once, by a reader whose cost is bounded, all others in a process of their own, one after
+// another, so that submission never waits for a report. Those who wait have their turns by address: who sends costly ones keeps mostly
+// itself waiting. A report that takes too long or too much memory costs its process; the next one gets another.
 
 import { AskedProcess, type WorkLimits } from '../../../base/asked-process.ts';
 import { readDeliveryStatus } from './delivery-status.ts';

@@ -1,5 +1,4 @@
-// Reads the messages of an archive (files, folders, Maildirs and mbox files) one at a time. Nothing outside of the named paths
-// is opened: links are not followed, and only plain files are read.
+// Reads the messages of an archive one at a time. Nothing outside of the named paths is opened, and no link is followed.
 
 import { constants, type Dirent } from 'node:fs';
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';

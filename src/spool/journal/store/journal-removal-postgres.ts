@@ -80,12 +80,7 @@ export class JournalRemoval {
     return totalOf(await this.#sumsOf());
   }
 
-  /**
-   * Removes some of what is too old or too much.
-   * @param now the wall time of this host, milliseconds since 1970. Where the server's clock says that it is earlier, that counts: what a
-   *   host with a wrong clock takes for old stays
-   * @returns whether there may be more
-   */
+  /** Removes some of what is too old or too much. @param now of this host; the server's counts if earlier @returns whether there is more */
   async remove(now: number): Promise<boolean> {
     const [server] = await this.#database.query(time);
     const limit = Math.min(now, Math.floor(Number(server?.['time']))) - this.#limits.keepDays * dayMs;

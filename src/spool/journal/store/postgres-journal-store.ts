@@ -55,10 +55,7 @@ async function look(database: Database) {
   return found;
 }
 
-/**
- * Gives what the rows with numbers from `low` to `high` are read from, in place of a table's name; it may have further rows. A row that
- * came within the last ten seconds and says of itself that it is days old is not found yet.
- */
+/** What rows from `low` to `high` are read from, as a table's name, maybe with more. One that calls itself days old comes late. */
 async function seqSource(database: Database, low: number, high: number): Promise<string> {
   const { parts, until, open } = await look(database);
   if (parts.length === 0) return 'journal';

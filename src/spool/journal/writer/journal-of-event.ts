@@ -5,15 +5,16 @@ import { cutText, dialogueWithoutQuotes, firstAddresses, keptName } from '../../
 import { type AcceptedEvent, type EventFacts, wouldPass } from '../../events/mail-event.ts';
 import type { WrittenRefusal } from '../../events/refusal.ts';
 import type { ContentGauge } from '../content-gauge.ts';
-import { type JournalDetails, withoutContent } from '../journal-details.ts';
 import {
   type JournalContent,
+  type JournalDetails,
   type JournalFacts,
   type JournalMore,
   type JournalReason,
   type JournalRow,
   journalBounds,
   outcomeNumbers,
+  withoutContent,
 } from '../journal-row.ts';
 
 interface KeptOctets extends Readonly<Partial<Record<keyof JournalContent, Uint8Array | undefined>>> {

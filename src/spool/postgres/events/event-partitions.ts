@@ -52,8 +52,7 @@ function makeEventPartition(from: number, to: number): readonly string[] {
   ];
 }
 
-// The journal has a partition a day. Ids of its rows are UUIDv7, so that a range of ids is a day; a row and its content stand in
-// partitions of the same one.
+// The journal has a partition a day: ids of its rows are UUIDv7, and a row and its content stand in those of one day.
 const journalTables = ['journal', 'journal_content'] as const;
 
 /** The least id that a row of the journal of a time can have: what every UUIDv7 of that millisecond begins with. @param at milliseconds since 1970 */
@@ -74,8 +73,7 @@ async function missingJournalDays(ask: AskServer, since: number, until: number):
       const isThere = own.some((one) => !one.isDefault && (one.from ?? '') < to && (one.to ?? '~') > from);
       if (own.length === 0 || isThere) return [];
       const made = makePartition(table, { name: `${table}_${name}`, key: 'id', from, to });
-      // Room in each page for what outcomes make of some rows: of a row that is changed within its page the server's log gets what has
-      // changed, and else the whole of it.
+      // Room in each page for outcomes: of a row changed within its page the server's log gets the change, else all of it.
       return table === 'journal' ? [...made, `ALTER TABLE journal_${name} SET (fillfactor = 80)`] : made;
     });
     all.push(statements);

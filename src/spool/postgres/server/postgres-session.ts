@@ -31,10 +31,7 @@ export function listsOf(rows: readonly (readonly Scalar[])[]): readonly (readonl
   return (rows[0] ?? []).map((_, at) => rows.map((row) => row[at] ?? null));
 }
 
-/**
- * Has a statement planned for its very values each time, so that the server looks at those partitions alone that they leave; a plan that
- * is kept for all values has every partition. Also for a text that is no constant: it is not kept.
- */
+/** Plans a statement for its values, with the partitions that they leave, and keeps it not: also for a text that is no constant. */
 export const anew = true;
 
 /** Sends a statement of a transaction. The answer need not be waited for: a statement that fails ends the transaction. */
@@ -203,8 +200,7 @@ async function runOn<T>(client: pg.PoolClient, work: (send: Send) => Promise<T>,
     void ask('ROLLBACK');
     throw (await firstFailure(sent)) ?? thrown;
   }
-  // Somebody has cancelled the wait for a synchronous standby, of which PostgreSQL tells in a warning alone; only the primary has the
-  // transaction then.
+  // Somebody has cancelled the wait for a synchronous standby, which a warning alone tells: only the primary has it.
   let isUnsure = false;
   const onNotice = ({ severity }: { readonly severity?: string | undefined }): void => {
     isUnsure ||= severity === 'WARNING';

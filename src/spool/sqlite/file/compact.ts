@@ -40,12 +40,7 @@ export function compactDatabase(database: DatabaseSync): void {
 /** How long other processes can take the lock between two steps, in milliseconds. */
 const pauseMs = 20;
 
-/**
- * Gives free pages back.
- * @param file path of the database
- * @returns its octets before and after; undefined where a server works on a database that must be written anew
- * @throws what SQLite throws; where the file is written anew, the disk must have room for a second copy
- */
+/** Gives free pages back. @returns octets before and after; undefined where a server runs and it must be written anew @throws as SQLite */
 export async function compactSpool(file: string) {
   using database = openSqliteFile(file);
   using lock = new SpoolLock(file);

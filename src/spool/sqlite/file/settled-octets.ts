@@ -95,12 +95,7 @@ export class SettledOctets {
     this.#sql.forget.run(block, message);
   }
 
-  /**
-   * Puts messages that have waited long enough into blocks, in the caller's transaction.
-   * @param now milliseconds since 1970
-   * @param before no message from this one on is looked at: it is in flight, as are many behind it
-   * @returns whether there may be more
-   */
+  /** Puts messages that wait for long into blocks, in a transaction. @param before only earlier ones @returns whether there is more */
   settle(now: number, before = Number.MAX_SAFE_INTEGER): boolean {
     const newest = integer(this.#sql.newest.get() ?? {}, 'seq');
     this.#settled ??= integer(this.#sql.last.get() ?? {}, 'last');
