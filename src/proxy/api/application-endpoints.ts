@@ -301,7 +301,7 @@ async function applicationsOf({ zones, store }: TrafficEndpointParts, account: s
     const page = { page: 1, perPage: Math.max(1, left), order: 'protocol', direction: 'asc' } as const;
     const list = await store.list(zone.id, page);
     total += list.total;
-    found.push(...list.applications.slice(0, left).map((application) => ({ zone, application })));
+    for (const application of list.applications.slice(0, left)) found.push({ zone, application });
   }
   return { found, total };
 }
