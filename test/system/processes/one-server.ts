@@ -1,6 +1,7 @@
 // Several processes for one server, as real processes on real sockets: they act as one, and nothing that was accepted is lost
 // when one is killed. One server serves all tests in turn, because each process of it starts slowly on a busy machine.
 
+import { execFileSync } from 'node:child_process';
 import { once } from 'node:events';
 import { rmSync, writeFileSync } from 'node:fs';
 import { request } from 'node:http';
@@ -270,6 +271,18 @@ test('a configuration that comes through a pipe is read once, for all processes'
   const refused = await piped.until(() => piped.log().find(({ msg }) => msg === 'reload failed'));
   expect(refused['faults']).toEqual([expect.stringMatching(/^\/dev\/fd\/\d+: cannot be read: /)]);
   expect(await readyStatus(piped)).toBe(200);
+});
+
+test('the console waits for no pipe in the place of the configuration', async () => {
+  const credential = { tokenEnv: 'POSTERN_TOKEN', scopes: ['email:send', 'console:read', 'admin'] };
+  const made = deviceConfiguration({ routes: [captureRoute], processes: 2, credential });
+  const watched = await startPostern({ config: { ...made, console: { enabled: true } }, startSeconds: 90 });
+  onTestFinished(() => watched.cleanUp());
+  const file = join(watched.folder, 'postern.yaml');
+  rmSync(file);
+  execFileSync('mkfifo', [file]);
+  const url = `http://127.0.0.1:${watched.ports['http']}/client/v4/accounts/${'a1'.repeat(16)}/email/sending/refusals`;
+  expect((await fetch(url, { headers: { authorization: `Bearer ${testToken}` } })).status).toBe(200);
 });
 
 test('a server whose processes cannot start ends, and says why', async () => {
