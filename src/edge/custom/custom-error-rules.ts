@@ -54,19 +54,18 @@ const spellings = [
   { name: 'statusCode', other: 'status_code', isRequired: false },
 ] as const;
 
-/** A member of a rule that is written twice, or not at all though it must be. */
-export interface SpellingFault {
-  readonly member: (typeof spellings)[number]['name' | 'other'];
-  readonly kind: 'missing' | 'twice';
-  /** The other spelling of `member`. */
-  readonly other: string;
-}
-
-/** What is wrong with how a rule's members are spelled. @param has whether it has a member of this name */
-export function spellingFaults(has: (name: string) => boolean): SpellingFault[] {
-  return spellings.flatMap(({ name, other, isRequired }): SpellingFault[] => {
-    if (has(name) && has(other)) return [{ member: other, kind: 'twice', other: name }];
-    return isRequired && !has(name) && !has(other) ? [{ member: name, kind: 'missing', other }] : [];
+/**
+ * What is wrong with how a rule's members are spelled. @param has whether it has a member of this name
+ * @returns members that are written twice, or not at all though they must be, with their other spelling
+ */
+export function spellingFaults(has: (name: string) => boolean) {
+  return spellings.flatMap(({ name, other, isRequired }) => {
+    if (has(name) !== has(other) || !(has(name) || isRequired)) return [];
+    return [
+      has(name)
+        ? ({ member: other, kind: 'twice', other: name } as const)
+        : ({ member: name, kind: 'missing', other } as const),
+    ];
   });
 }
 

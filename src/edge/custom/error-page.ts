@@ -101,14 +101,14 @@ export function readErrorPage(file: string): { readonly html: string } | { reado
   }
 }
 
-/** Zones and accounts with their custom errors. */
-export interface ErrorPageOwners {
+/** What is wrong with the pages' files that a configuration names, one line each; every file is read. */
+export function errorPageFaults({
+  zones,
+  accounts,
+}: {
   readonly zones: readonly Pick<EdgeZone, 'name' | 'customErrors'>[];
   readonly accounts: readonly Pick<EdgeAccountSlice, 'id' | 'customErrors'>[];
-}
-
-/** What is wrong with the pages' files that a configuration names, one line each; every file is read. */
-export function errorPageFaults({ zones, accounts }: ErrorPageOwners): string[] {
+}): string[] {
   const owners = [
     ...zones.map(({ name, customErrors }) => ({ path: `zone ${name}`, file: customErrors?.errorPage?.file })),
     ...accounts.map(({ id, customErrors }) => ({ path: `account ${id}`, file: customErrors?.errorPage?.file })),

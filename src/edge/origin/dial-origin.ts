@@ -43,9 +43,6 @@ const codeOfErrno: Readonly<Record<string, EdgeCode>> = {
   EPERM: 523,
 };
 
-/** Where several addresses failed, the first of these codes is told: a refusal came nearer to an origin than silence did. */
-const tellingOrder: readonly EdgeCode[] = [521, 522, 523];
-
 function describe(error: unknown): string {
   return errorCode(error) ?? errorMessage(error);
 }
@@ -53,8 +50,9 @@ function describe(error: unknown): string {
 function connectFailure(error: Error): OriginFailure {
   const errors: readonly unknown[] = error instanceof AggregateError ? error.errors : [error];
   const codes = errors.map((one) => codeOfErrno[errorCode(one) ?? '']);
-  // Any other error (no descriptor left, no memory) is this machine's fault, not the origin's.
-  const code = tellingOrder.find((candidate) => codes.includes(candidate)) ?? 500;
+  // The first of these is told: a refusal came nearer to an origin than silence did. Any other error (no descriptor left, no
+  // memory) is this machine's fault, not the origin's.
+  const code = ([521, 522, 523] as const).find((candidate) => codes.includes(candidate)) ?? 500;
   return { code, cause: `connect: ${errors.map(describe).join(', ')}` };
 }
 
@@ -303,14 +301,12 @@ function whereUp(
   return { code: clock.now() - reported.at >= responseTimeoutMs - 1000 ? 524 : 520, cause };
 }
 
-const nothing = (): void => undefined;
-
 /** Finds out why an origin failed a proxy in front (D66) by a connection without the request, which it may have had. @returns gives up */
 export function explainFailure(target: OriginTarget, reported: ReportedFailure, parts: ExplainParts): () => void {
   const { dial, onFound } = parts;
   if (reported.kind === 'known') {
     onFound({ code: reported.code, cause: 'reported by the proxy in front' }, false);
-    return nothing;
+    return () => undefined;
   }
   const timeout = Math.min(dial.connectTimeoutMs, explainMs);
   const begun = beginDial(
@@ -318,7 +314,7 @@ export function explainFailure(target: OriginTarget, reported: ReportedFailure, 
     { ...dial, connectTimeoutMs: timeout },
     {
       onConnected(socket) {
-        socket.on('error', nothing).destroy();
+        socket.on('error', () => undefined).destroy();
         onFound(whereUp(target, reported, parts), false);
       },
       onDialFailed: (failure) => onFound(failure, false),
@@ -326,5 +322,5 @@ export function explainFailure(target: OriginTarget, reported: ReportedFailure, 
   );
   if (!('code' in begun)) return () => begun.abort();
   onFound(begun, true);
-  return nothing;
+  return () => undefined;
 }

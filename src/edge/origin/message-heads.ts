@@ -110,12 +110,6 @@ function leadsUp(target: string): boolean {
     .includes('..');
 }
 
-/** The value of X-Forwarded-For: what trusted peers said of earlier hops, then the peer. Without them it is the client alone. */
-function forwardedFor(request: IncomingMessage, { forwardedFor, clientAddress }: Forwarded): string {
-  if (forwardedFor.length === 0) return clientAddress;
-  return `${forwardedFor.join(', ')}, ${normalAddress(request.socket.remoteAddress ?? '') ?? clientAddress}`;
-}
-
 function requestFraming({ headers }: IncomingMessage): RequestHead['body'] | RefusedRequest {
   const coding = headers['transfer-encoding'];
   const length = headers['content-length'];
@@ -131,10 +125,14 @@ function requestFraming({ headers }: IncomingMessage): RequestHead['body'] | Ref
 
 /** The fields at the end of the head that the edge itself writes. */
 function ownFields(request: IncomingMessage, forwarded: Forwarded, upgrade: string | undefined): string {
+  const { forwardedFor, clientAddress } = forwarded;
+  // What trusted peers said of earlier hops, then the peer. Without them it is the client alone.
+  const peer = (): string => normalAddress(request.socket.remoteAddress ?? '') ?? clientAddress;
+  const hops = forwardedFor.length === 0 ? clientAddress : `${forwardedFor.join(', ')}, ${peer()}`;
   const proto = forwarded.forwardedProto ?? forwarded.scheme;
   const host = forwarded.forwardedHost ?? request.headers.host ?? forwarded.zone.name;
   return (
-    `Via: 1.1 ${pseudonym}\r\nX-Forwarded-For: ${forwardedFor(request, forwarded)}\r\n` +
+    `Via: 1.1 ${pseudonym}\r\nX-Forwarded-For: ${hops}\r\n` +
     `X-Forwarded-Proto: ${proto}\r\nX-Forwarded-Host: ${host}\r\n` +
     `Ray-ID: ${forwarded.rayId}\r\n` +
     (upgrade === undefined ? '\r\n' : `Connection: Upgrade\r\nUpgrade: ${upgrade}\r\n\r\n`)

@@ -17,7 +17,7 @@ import {
 } from './dial-origin.ts';
 import type { Forwarded, ReplyHead, RequestHead } from './message-heads.ts';
 import type { ConnectionUser, OriginConnection, OriginPool } from './origin-pool.ts';
-import type { FindTarget, OriginTarget } from './origin-target.ts';
+import type { OriginTarget, originTargets } from './origin-target.ts';
 import { OriginUpload } from './origin-upload.ts';
 
 /** What every exchange is made with. */
@@ -25,7 +25,7 @@ export interface ExchangeParts {
   readonly pool: OriginPool;
   readonly dial: DialParts;
   readonly clock: Clock;
-  readonly targetOf: FindTarget;
+  readonly targetOf: ReturnType<typeof originTargets>;
   readonly log: Logger;
   /** Called once, when the client has its answer or is gone. */
   readonly onClosed: (exchange: OriginExchange) => void;

@@ -39,14 +39,11 @@ function readTarget(zone: ZoneWithOrigin, serverName: string): OriginTarget {
   return { key, secure, host, port, strict, prefix: parsed.pathname.replace(/\/+$/, ''), serverName };
 }
 
-/** Finds the target of a zone for a request's Host. */
-export type FindTarget = (zone: ZoneWithOrigin, host: string | undefined) => OriginTarget;
-
 /** Makes the function that finds targets. A foreign Host counts as the zone's name, so that clients cannot make more of them. */
-export function originTargets(): FindTarget {
+export function originTargets() {
   // The key is the origin as configured, a text or an object, since the zone around it may be a new object for each request.
   const known = new Map<ZoneWithOrigin['origin'], Map<string, OriginTarget>>();
-  return (zone, host) => {
+  return (zone: ZoneWithOrigin, host: string | undefined): OriginTarget => {
     const requested = hostName(host);
     const serverName = zone.hostnames.includes(requested) ? requested : zone.name;
     let targets = known.get(zone.origin);
