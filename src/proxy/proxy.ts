@@ -7,8 +7,6 @@ import { openDatabase } from '../base/database/sqlite-database.ts';
 import type { Logger } from '../base/log.ts';
 import { createCertificateFinder } from '../base/net/find-certificate.ts';
 import type { OwnDoor } from '../base/net/own-doors.ts';
-import type { CarrierAnswer, CarrierQuestion } from '../base/process-group.ts';
-import type { MetricFamily } from '../web/http/metrics.ts';
 import type { DocumentedCode, V4Plugin } from '../web/http/v4-app.ts';
 import type { ProxyOwners, ProxySettings } from './application/zone.ts';
 import { createResolver, type Resolver, type ResolverDns } from './origins/dns-cache.ts';
@@ -53,27 +51,11 @@ export interface ProxyParts extends ProxyConfigured {
   readonly log: Logger;
 }
 
-/** A change of the configuration that is ready. */
-export interface ProxyChange extends Pick<Proxy, 'plugins' | 'seed'> {
-  /** Takes the configuration at once. Resolves when the listeners are those of it; what did not change keeps its connections. */
-  commit(): Promise<void>;
-}
-
 /** The proxy applications of all zones. */
-export interface Proxy {
-  plugins(): Promise<readonly V4Plugin[]>;
-  readonly metrics: readonly MetricFamily[];
-  /** Writes the applications of the configuration (D99). @throws ConfigurationError where one breaks a rule */
-  seed(): Promise<void>;
-  /** Gets ready for another configuration, without changing anything. */
-  prepare(next: ProxyConfigured): ProxyChange;
-  /** Opens the listeners and follows changes from now on, those of other processes too (D94). */
-  start(): Promise<void>;
-  /** Tells another process how the applications are that this one carries. */
-  tell(question: CarrierQuestion): Promise<CarrierAnswer>;
-  /** Takes no new connections and lets open ones finish; what is left after so many milliseconds is cut. */
-  drain(withinMs: number): Promise<void>;
-}
+export type Proxy = Awaited<ReturnType<typeof openProxy>>;
+
+/** A change of the configuration that is ready. */
+export type ProxyChange = ReturnType<Proxy['prepare']>;
 
 type Configured = ReturnType<typeof configure>;
 
@@ -179,7 +161,7 @@ function lookAt(store: ApplicationStore, onChange: () => Promise<void>, log: Log
 }
 
 /** Opens the store of the proxy applications and makes their parts; nothing listens before `start`. */
-export async function openProxy(parts: ProxyParts): Promise<Proxy> {
+export async function openProxy(parts: ProxyParts) {
   const { log } = parts;
   const store = await openApplicationStore(parts.database);
   let current = configure(parts, parts, store);
@@ -190,13 +172,16 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
   return {
     plugins: () => pluginsOf(parts, current, see),
     metrics: [...trafficMetrics(dataPlane), ...reportMetrics(dataPlane), ...budgetMetrics(dataPlane)],
+    /** Writes the applications of the configuration (D99). @throws ConfigurationError where one breaks a rule */
     seed: () => seed(current, log),
-    prepare(given) {
+    /** Gets ready for another configuration, without changing anything. */
+    prepare(given: ProxyConfigured) {
       const next = configure(parts, given, store);
       return {
         plugins: () => pluginsOf(parts, next, see),
         seed: () => seed(next, log),
-        commit: () => {
+        /** Takes the configuration at once. Resolves when the listeners are those of it; what did not change keeps its connections. */
+        commit: (): Promise<void> => {
           current = next;
           if (!stopFollowing) return Promise.resolve();
           dataPlane.renewCertificates();
@@ -204,6 +189,7 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
         },
       };
     },
+    /** Opens the listeners and follows changes from now on, those of other processes too (D94). */
     async start() {
       const look = lookAt(store, () => dataPlane.reconcile(), log);
       // At once, so that a drain that comes meanwhile ends it.
@@ -212,8 +198,10 @@ export async function openProxy(parts: ProxyParts): Promise<Proxy> {
       await look();
       await dataPlane.reconcile();
     },
+    /** Tells another process how the applications are that this one carries. */
     tell,
-    async drain(withinMs) {
+    /** Takes no new connections and lets open ones finish; what is left after so many milliseconds is cut. */
+    async drain(withinMs: number) {
       void stopFollowing?.();
       await dataPlane.drain(withinMs);
     },

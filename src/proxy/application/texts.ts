@@ -130,13 +130,15 @@ export interface Protocol {
   readonly isFtp: boolean;
 }
 
+const transports: readonly TransportProtocol[] = ['tcp', 'udp'];
+
 // `tcp/21` carries the same octets, but is no FTP (D81): the two are different protocols, on the same port.
 const ftp: Protocol = { canonical: 'ftp', transport: 'tcp', ports: { first: 21, last: 21 }, isFtp: true };
 
 /** Reads a protocol in lower case with ascending ports 1-65535; `ftp` and `ftp/21` are one. @returns undefined for anything else */
 export function parseProtocol(text: string): Protocol | undefined {
   if (text === 'ftp' || text === 'ftp/21') return ftp;
-  const transport = text.slice(0, 4) === 'tcp/' ? 'tcp' : text.slice(0, 4) === 'udp/' ? 'udp' : undefined;
+  const transport = transports.find((one) => text.startsWith(`${one}/`));
   const ports = transport && parsePorts(text.slice(4));
   return ports && { canonical: `${transport}/${formatPorts(ports)}`, transport, ports, isFtp: false };
 }
@@ -171,11 +173,6 @@ export interface OriginText extends DirectOrigin {
 /** What keeps an entry from being read. */
 export type OriginFlaw = 'scheme' | 'brackets' | 'bracketed-ipv4' | 'address' | 'port';
 
-function transportOf(text: string): TransportProtocol | undefined {
-  if (text.startsWith('tcp://')) return 'tcp';
-  return text.startsWith('udp://') ? 'udp' : undefined;
-}
-
 function readHost(host: string): { readonly address: string } | OriginFlaw {
   const isBracketed = host.startsWith('[') && host.endsWith(']');
   const inner = isBracketed ? host.slice(1, -1) : host;
@@ -187,7 +184,7 @@ function readHost(host: string): { readonly address: string } | OriginFlaw {
 
 /** Reads an entry: scheme in lower case, address, port. @returns the origin, or the first flaw */
 export function parseOrigin(text: string): OriginText | OriginFlaw {
-  const transport = transportOf(text);
+  const transport = transports.find((one) => text.startsWith(`${one}://`));
   if (!transport) return 'scheme';
   const rest = text.slice(6);
   // Without a port, `tcp://2001:db8::1` is an address as a whole; its last group is no port.

@@ -20,19 +20,7 @@ export interface OriginAddress {
 }
 
 /** Picks origins, remembers which failed. */
-export interface Origins {
-  /**
-   * The places to try for a connection on an edge port, the best first: healthy ones in turn (SRV: by priority and
-   * weight, RFC 2782), then those that failed lately. Empty where no name resolves; the reason is in `why`.
-   */
-  candidates(edgePort: number): Promise<{ readonly origins: readonly OriginAddress[]; readonly why?: string }>;
-  /** An origin took a connection. */
-  succeeded(origin: OriginAddress): void;
-  /** An origin refused, timed out, or broke off before its first octet: it is tried last for a while. */
-  failed(origin: OriginAddress): void;
-  /** What is known of each, for the application's `traffic`. */
-  health(): readonly { readonly origin: OriginAddress; readonly healthy: boolean; readonly failures: number }[];
-}
+export type Origins = ReturnType<typeof createOrigins>;
 
 /** Failures of this machine, which say nothing about the origin; EINVAL: no way there from the source address. */
 const ownFailures: ReadonlySet<string> = new Set([
@@ -125,7 +113,7 @@ function keyOf({ address, port }: OriginAddress): string {
 function createOriginHealth(clock: MonotonicClock) {
   const failing = new Map<string, Failing>();
   return {
-    failed(origin: OriginAddress) {
+    failed(origin: OriginAddress): void {
       const now = clock.monotonic();
       const key = keyOf(origin);
       const known = failing.get(key);
@@ -245,7 +233,7 @@ function unique(origins: readonly OriginAddress[]): OriginAddress[] {
   return [...new Map(origins.map((origin) => [keyOf(origin), origin])).values()];
 }
 
-function healthOf(source: Source, health: ReturnType<typeof createOriginHealth>): ReturnType<Origins['health']> {
+function healthOf(source: Source, health: ReturnType<typeof createOriginHealth>) {
   return unique([...source.known(), ...health.all()]).map((origin) => {
     const failures = health.failures(origin);
     return { origin, healthy: failures === 0, failures };
@@ -262,12 +250,16 @@ function healthOf(source: Source, health: ReturnType<typeof createOriginHealth>)
 export function createOrigins(
   plan: ForwardingPlan,
   parts: { readonly resolve: Resolver; readonly clock: Clock; readonly random?: () => number },
-): Origins {
+) {
   const source = sourceOf(plan, parts);
   const health = createOriginHealth(parts.clock);
   let turn = 0;
   return {
-    async candidates(edgePort) {
+    /**
+     * The places to try for a connection on an edge port, the best first: healthy ones in turn (SRV: by priority and
+     * weight, RFC 2782), then those that failed lately. Empty where no name resolves; the reason is in `why`.
+     */
+    async candidates(edgePort: number): Promise<{ readonly origins: readonly OriginAddress[]; readonly why?: string }> {
       const offset = edgePort - plan.ports.first;
       if (offset < 0 || edgePort > plan.ports.last) {
         return { origins: [], why: `port ${edgePort} is none of the application's` };
@@ -281,8 +273,11 @@ export function createOrigins(
       );
       return { origins, ...(why === undefined ? {} : { why }) };
     },
-    succeeded: (origin) => health.succeeded(origin),
-    failed: (origin) => health.failed(origin),
+    /** An origin took a connection. */
+    succeeded: health.succeeded,
+    /** An origin refused, timed out, or broke off before its first octet: it is tried last for a while. */
+    failed: (origin: OriginAddress) => health.failed(origin),
+    /** What is known of each, for the application's `traffic`. */
     health: () => healthOf(source, health),
   };
 }

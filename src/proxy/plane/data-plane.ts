@@ -52,7 +52,7 @@ export class DataPlane {
 
   constructor(parts: DataPlaneParts) {
     this.#parts = parts;
-    this.#ipv6Addresses = this.#lookAtAddresses();
+    this.#ipv6Addresses = (parts.ipv6Addresses ?? interfaceAddresses)();
     this.#bounds = openBounds(parts);
     this.#certificates = createCertificates(parts.certificate);
     this.#sockets = new OpenSockets((wanted) => this.#open(wanted), parts.log);
@@ -198,14 +198,10 @@ export class DataPlane {
     return ofAll !== undefined && isLocalAddress(address) ? ofAll : undefined;
   }
 
-  #lookAtAddresses(): readonly string[] {
-    return (this.#parts.ipv6Addresses ?? interfaceAddresses)();
-  }
-
   /** Looks for changes that no event tells of: renewed certificates, and addresses that come and go. */
   #lookAround(): void {
     this.renewCertificates();
-    const addresses = this.#lookAtAddresses();
+    const addresses = (this.#parts.ipv6Addresses ?? interfaceAddresses)();
     if (addresses.join(' ') === this.#ipv6Addresses.join(' ')) return;
     this.#ipv6Addresses = addresses;
     // reconcile() never rejects.

@@ -149,7 +149,7 @@ export function bindFailure(at: ListenAt, thrown: unknown): BindFailure {
 
 const explanations: Readonly<Record<string, (ports: string, address: string) => string>> = {
   EACCES: (ports, address) =>
-    `${ports} on ${address} ${needs(ports)} a privilege that this process does not have (EACCES); ` +
+    `${ports} on ${address} ${ports.startsWith('port ') ? 'needs' : 'need'} a privilege that this process does not have (EACCES); ` +
     'grant it CAP_NET_BIND_SERVICE or set proxy.portOffset',
   EADDRINUSE: (ports, address) => `${ports} on ${address}: another program listens there (EADDRINUSE)`,
   EADDRNOTAVAIL: (ports, address) => `${ports}: ${address} is no address of this machine (EADDRNOTAVAIL)`,
@@ -157,10 +157,6 @@ const explanations: Readonly<Record<string, (ports: string, address: string) => 
   EMFILE: (ports, address) => `${ports} on ${address}: this process may not open more files (EMFILE)`,
   ENFILE: (ports, address) => `${ports} on ${address}: this machine has no more files to open (ENFILE)`,
 };
-
-function needs(ports: string): string {
-  return ports.startsWith('port ') ? 'needs' : 'need';
-}
 
 /** Codes that every other port of the same address would get as well. */
 const hopelessCodes: ReadonlySet<string> = new Set(['EADDRNOTAVAIL', 'EAFNOSUPPORT', 'EMFILE', 'ENFILE']);

@@ -5,7 +5,7 @@ import { isBoundTo, isLocalAddress, type OwnDoor } from '../../base/net/own-door
 import { reachedAddresses } from '../../base/net/reached-addresses.ts';
 import type { PortRange, TransportProtocol } from '../application/application.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
-import { canonicalAddress, readOriginAllow } from '../application/texts.ts';
+import { canonicalAddress, canonicalIp, readOriginAllow } from '../application/texts.ts';
 import type { ProxyOwners, ProxySettings, ProxyZone } from '../application/zone.ts';
 import type { ApplicationFactsSource } from '../store/application-store.ts';
 import type { ReadOrigin, Reason } from './read-addresses.ts';
@@ -159,7 +159,7 @@ async function askIpam(asked: Asked, parts: FactParts) {
   const { zone, account, stored } = asked;
   const { protocol, edge } = asked.application;
   const used = edge?.kind === 'static' ? await store.edgeIpsOfOthers(edge.ips, zone.id) : [];
-  const edgeIpsOfOthers = used.map((ip) => canonicalAddress(ip) ?? ip);
+  const edgeIpsOfOthers = used.map(canonicalIp);
   // Ports before the protocol: a request that sees another write's ports then also sees its protocol, and is told both (D82).
   const taken = await takenPorts(asked, edgeIpsOfOthers, parts);
   return {

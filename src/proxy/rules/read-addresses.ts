@@ -5,6 +5,7 @@ import type { ApplicationFields, PortRange } from '../application/application.ts
 import { parsePorts } from '../application/port-ranges.ts';
 import {
   canonicalAddress,
+  canonicalIp,
   got,
   type OriginFlaw,
   type OriginText,
@@ -214,7 +215,7 @@ function readAddresses(value: readonly unknown[], pointer: string, { report }: R
 }
 
 function staticEdge(ips: readonly string[]): Claims['edge'] {
-  return { kind: 'static', ips: [...new Set(ips.map((ip) => canonicalAddress(ip) ?? ip))] };
+  return { kind: 'static', ips: [...new Set(ips.map(canonicalIp))] };
 }
 
 /** The mapping form. A member of the other type (left over by a PATCH that changes the type) is like an unknown one. */

@@ -165,7 +165,7 @@ export function splice(client: Connection, origin: Connection, options: SpliceOp
 }
 
 /** Serves a connection. Until an origin has taken it, nothing is read. @param raw just accepted and paused, half-open allowed */
-function serveConnection(raw: Socket, context: PeerContext): OpenConnection & { readonly ended: Promise<void> } {
+function serveConnection(raw: Socket, context: PeerContext) {
   const abort = new AbortController();
   // An error must find a listener at any time; before the splice, which has its own, the close that follows tells it.
   raw.on('error', () => undefined);
@@ -174,7 +174,8 @@ function serveConnection(raw: Socket, context: PeerContext): OpenConnection & { 
     resetConnection(client);
     context.parts.log.error({ connection: context.id, error: errorMessage(error) }, 'proxy connection crashed');
   });
-  return { cut: (reason) => abort.abort(reason), ended };
+  /** `ended` resolves when both sides are closed; it never rejects. */
+  return { cut: (reason: string) => abort.abort(reason), ended };
 }
 
 /** The client's connection; `stream` and `carrier` become those of TLS when that begins. */
