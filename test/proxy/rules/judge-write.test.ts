@@ -244,3 +244,21 @@ test('an update answers with the application before', async () => {
   const verdict = await judgeCase({ kind: 'patch', zone: 'bare.example', id, body: { tls: 'full' } }, store);
   expect(verdict).toMatchObject({ ok: true, stored: before, fields: { ...before?.fields, tls: 'full' } });
 });
+
+// 11014, 11018, 11026: who is entitled to one of these is not to the others.
+test.each([
+  ['ftp', { protocol: 'ftp' }, 11014],
+  ['smart_routing', { smart_routing: true }, 11026],
+  ['edge_ips', { dns: { ...body.dns, type: 'ADDRESS' }, edge_ips: ['198.51.100.1'] }, 11018],
+] as const)('%s is an entitlement of its own', async (name, asked, code) => {
+  const zone = zoneNamed('example.com');
+  const codesWith = async (entitlements: ReturnType<typeof accountOf>['entitlements']) => {
+    const account = { ...accountOf(zone), entitlements };
+    const write = configuredWrite({ id: '1'.repeat(32), ...body, ...asked }, { zone, account });
+    const judged = await judgeWrite(write, sourcesOver(memoryFacts()));
+    return judged.ok ? [] : judged.faults.map((fault) => ('number' in fault ? fault.number : fault.token));
+  };
+  const all = ['ftp', 'edge_ips', 'smart_routing'] as const;
+  expect(await codesWith(all.filter((one) => one !== name))).toContain(code);
+  expect(await codesWith([name])).not.toContain(code);
+});
