@@ -6,8 +6,7 @@ import { resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { check } from '../src/pipeline/policy/check.ts';
 import { headerCatalogue } from '../src/pipeline/policy/header-catalogue.ts';
-import { guideOf, otherNames } from '../src/pipeline/policy/header-guide.ts';
-import { senderNotes } from '../src/pipeline/policy/header-notes.ts';
+import { guideOf, otherNames, senderNotes } from '../src/pipeline/policy/header-guide.ts';
 import { renderHeadersPage } from './support/headers-page.ts';
 import { context, restSubmission, smtpSubmission } from './support/policy-fixtures.ts';
 

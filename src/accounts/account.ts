@@ -85,7 +85,6 @@ export interface AccountLimits {
 export interface SuppressSettings {
   /** Reports that say that nobody is there. */
   readonly hardBounces: boolean;
-  /** Complaints of recipients. */
   readonly complaints: boolean;
   /** The next hop's refusals that say that nobody is there. */
   readonly failures: boolean;

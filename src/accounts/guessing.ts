@@ -27,7 +27,6 @@ export interface GuessingLimits {
   readonly pauseMs: number;
 }
 
-/** The limits of the running program. */
 const guessingLimits: GuessingLimits = {
   freeFailures: 5,
   firstDelayMs: 250,
@@ -77,12 +76,10 @@ export class Guessing {
     [this.#now, this.#onFailure, this.#places] = [now, onFailure, places];
   }
 
-  /** How many logins and answers wait now. */
   get waiting(): number {
     return this.#waits.size;
   }
 
-  /** How many addresses are remembered now. */
   get addresses(): number {
     return this.#table.size;
   }
@@ -136,7 +133,6 @@ export class Guessing {
     return Math.max(0, count - Math.floor((this.#now() - at) / this.#limits.forgiveMs));
   }
 
-  /** Counts one more failure. */
   #count(address: string): Failures {
     const failures = this.#table.get(address) ?? { count: 0, at: this.#now(), waiting: 0 };
     failures.count = Math.min(failuresRemembered, this.#standing(failures) + 1);
@@ -159,7 +155,6 @@ export class Guessing {
     ];
   }
 
-  /** Takes a place for an answer that waits. @returns what gives it back */
   #take(failures: Failures): () => void {
     failures.waiting += 1;
     this.#penalties += 1;

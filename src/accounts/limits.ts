@@ -44,7 +44,6 @@ class DailyCount extends Part<{ readonly database: Database; readonly account: s
   /** The day on which old days were forgotten last. */
   #forgotten = -1;
 
-  /** Whether so many recipients would be taken now. */
   async hasRoom(day: number, recipients: number, limit: number): Promise<boolean> {
     const ownLeft = (): number => (day === this.#day ? this.#left : 0);
     if (ownLeft() >= recipients) return true;
@@ -184,7 +183,6 @@ export class Limits {
     );
   }
 
-  /** The refusal for the limit of messages a minute, if it is reached. */
   async #minuteRefusal(
     { id, limits: { messagesPerMinute } }: Account,
     how: 'take' | 'ask',
@@ -194,7 +192,6 @@ export class Limits {
     return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
   }
 
-  /** The verdict by the limit of recipients a day, for which `enough` is asked. */
   async #judgeDay(
     { id, limits: { recipientsPerDay } }: Account,
     enough: (count: DailyCount, day: number, limit: number) => Promise<boolean>,

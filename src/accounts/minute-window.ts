@@ -52,7 +52,6 @@ export interface MinuteCounts {
   take(account: string, limit: number): number;
   /** Tells the same without counting. */
   ask(account: string, limit: number): number;
-  /** Takes back a message that was counted. */
   giveBack(account: string): void;
   /** The accounts that have messages in the window, with how many. */
   totals(): readonly (readonly [account: string, messages: number])[];

@@ -24,7 +24,6 @@ export interface StripRules extends FieldNames {
 export interface StripSettings {
   /** Names, or beginnings of names with one `*` at the end, in any case. */
   readonly strip?: readonly string[] | undefined;
-  /** The same. */
   readonly stripInvalid?: readonly string[] | undefined;
   readonly stripEmpty?: boolean | undefined;
   /** Names in any case. */

@@ -84,13 +84,6 @@ export interface TokenQuery {
   readonly liveAt?: number | undefined;
 }
 
-/** One page of an account's tokens. */
-interface TokenPage {
-  readonly tokens: readonly TokenRecord[];
-  /** The `after` of the next page; absent on the last one. */
-  readonly next?: TokenQuery['after'];
-}
-
 /** The operations on tokens. Every promise rejects when the database fails. */
 interface Tokens {
   /** Makes a token, valid at once in every process on this database. @returns its record, and the token, which is not kept */
@@ -99,8 +92,8 @@ interface Tokens {
   countLive(account: string, now: number): Promise<number>;
   /** The records of all tokens, or of one account's (by its id), the oldest first; revoked and expired ones too. */
   list(account?: string): Promise<readonly TokenRecord[]>;
-  /** Some of the tokens of an account (by its id). */
-  page(account: string, query: TokenQuery): Promise<TokenPage>;
+  /** Some of the tokens of an account (by its id). @returns beside them the `after` of the next page; absent on the last one */
+  page(account: string, query: TokenQuery): Promise<{ tokens: readonly TokenRecord[]; next?: TokenQuery['after'] }>;
   /** Revokes a token at once. @param which its id, and its account where that matters @returns its record; undefined for none */
   revoke(which: { id: string; account?: string; now: number }): Promise<TokenRecord | undefined>;
   /** The token of a hash (`hashToken`) if it is neither revoked nor expired at `now`; read from the database each time. */

@@ -72,7 +72,6 @@ export class Unavailable extends Error {
 /** One asker has more waiting than it may: it comes again once some of that is done. */
 export class TooMuchAsked extends Error {
   override readonly name = 'TooMuchAsked';
-  /** When to come again. */
   readonly retryAfterSeconds = 10;
 }
 

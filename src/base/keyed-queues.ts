@@ -2,6 +2,7 @@
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { MonotonicClock } from './clock.ts';
+import { Counts } from './counts.ts';
 import { TooMuchAsked } from './errors.ts';
 
 /** Does work once all that was asked for the same key before has ended, and gives its result. */
@@ -35,18 +36,15 @@ const mostAsked = 250;
  */
 export function createRestingQueues(clock: MonotonicClock, times = 4): KeyedQueues {
   const queued = createKeyedQueues();
-  const asked = new Map<string, number>();
+  const asked = new Counts();
   return async <T>(key: string, work: () => Promise<T>) => {
-    const before = asked.get(key) ?? 0;
-    if (before >= mostAsked) throw new TooMuchAsked(`${mostAsked} changes of this account wait already`);
-    asked.set(key, before + 1);
+    if (asked.of(key) >= mostAsked) throw new TooMuchAsked(`${mostAsked} changes of this account wait already`);
+    asked.add(key);
     const { promise, resolve, reject } = Promise.withResolvers<T>();
     void queued(key, async () => {
       const begunAt = clock.monotonic();
       await work().then(resolve, reject);
-      const left = (asked.get(key) ?? 1) - 1;
-      if (left > 0) asked.set(key, left);
-      else asked.delete(key);
+      asked.add(key, -1);
       const restMs = Math.min(longestRestMs, times * (clock.monotonic() - begunAt));
       if (restMs > 0) await sleep(restMs, undefined, { ref: false });
     });

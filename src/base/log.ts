@@ -1,4 +1,6 @@
 // Logging by pino: pretty on a terminal, one JSON object a line otherwise. No secret and no message body is ever logged.
+// Lines are written to a file descriptor without ever waiting for it: a reader that stalls, a full disk or a closed pipe costs lines,
+// which are counted, but never blocks or ends the process.
 
 import { closeSync, constants, fstatSync, openSync, write } from 'node:fs';
 import { performance } from 'node:perf_hooks';
@@ -13,7 +15,7 @@ export interface LogLoss {
 }
 
 /** What an output is made from. */
-export interface LogOutputParts {
+interface LogOutputParts {
   readonly descriptor: number;
   /** Other processes write to it, too: what one call writes must not be torn. */
   readonly isShared?: boolean;

@@ -4,7 +4,6 @@
 export class RecentMap<Key, Value> extends Map<Key, Value> {
   readonly #most: number;
 
-  /** @param most entries */
   constructor(most: number) {
     super();
     this.#most = most;

@@ -22,7 +22,6 @@ export interface SchemaError {
   readonly params: {
     /** The member that is missing (`required`) or unknown (`additionalProperties`). */
     readonly name?: string;
-    /** The values that `enum` allows. */
     readonly allowed?: readonly unknown[];
   };
   readonly message: string;

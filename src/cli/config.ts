@@ -9,8 +9,7 @@ import { ConfigurationError } from '../base/errors.ts';
 import { hostPort } from '../base/net/socket-address.ts';
 import { recipientRules } from '../delivery/router.ts';
 import { errorPageFaults } from '../edge/custom/error-page.ts';
-import { credentialLines } from '../pipeline/report/settings.ts';
-import { setSentences } from '../pipeline/report/yaml-lines.ts';
+import { credentialLines, setSentences } from '../pipeline/report/settings.ts';
 import { configOption, defineCommand, defineGroup, print, table } from './command/command.ts';
 import { counted } from './command/printable.ts';
 

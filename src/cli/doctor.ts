@@ -4,7 +4,7 @@ import { dirname } from 'node:path';
 import { checkFiles } from '../app/bootstrap/check-files.ts';
 import type { Config } from '../app/config/config.ts';
 import { errorMessage, UsageError } from '../base/errors.ts';
-import { FairSlots } from '../base/fair-slots.ts';
+import { FairSlots } from '../base/fifo.ts';
 import { printableJson } from '../pipeline/report/print.ts';
 import { shownOctets } from '../spool/inspect/database-report.ts';
 import { defaultMinFreeBytes } from '../spool/spool-limits.ts';

@@ -4,7 +4,7 @@ import { type KeyProblem, loadDkimKey } from '../app/bootstrap/load-keys.ts';
 import type { Config } from '../app/config/config.ts';
 import { recordFacts } from '../app/wiring/build-parts.ts';
 import { UsageError } from '../base/errors.ts';
-import type { SigningKey } from '../pipeline/sign/signed.ts';
+import type { SigningKey } from '../pipeline/sign/sign.ts';
 import { checkRecords, type DnsSettings, systemDns } from '../web/admin/check-records.ts';
 import { domainRecords, platformRecords } from '../web/admin/domain-records.ts';
 import type { DnsRecord, RecordCheck } from '../web/admin/domain-schemas.ts';

@@ -15,7 +15,7 @@ import {
   share,
 } from '../pipeline/report/print.ts';
 import { type RehearsalParts, rehearse } from '../pipeline/report/rehearse.ts';
-import { withLines } from '../pipeline/report/yaml-lines.ts';
+import { withLines } from '../pipeline/report/settings.ts';
 import type { CommandIo } from './command/command.ts';
 import { progressLine } from './command/progress-line.ts';
 

@@ -11,15 +11,15 @@ import type { CredentialReport } from '../pipeline/report/findings.ts';
 import { type KitFormat, kitFormats, kitLines } from '../pipeline/report/kits.ts';
 import { counted, credentialJson, credentialText, printableJson } from '../pipeline/report/print.ts';
 import { findingsOfEvents } from '../pipeline/report/read-events.ts';
-import { rehearse } from '../pipeline/report/rehearse.ts';
 import {
   compareJournal,
   comparisonText,
   type JournalWanted,
   judgeKeptBy,
   type PartsOf,
+  rehearse,
   VerdictComparison,
-} from '../pipeline/report/would-pass.ts';
+} from '../pipeline/report/rehearse.ts';
 import { chooseAccount } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, isYes, print } from './command/command.ts';
 import { type ProgressLine, progressLine } from './command/progress-line.ts';

@@ -73,16 +73,12 @@ export function readNotify(text: string): string | undefined {
   return kinds.filter((kind) => words.includes(kind)).join(',');
 }
 
-/** An address as the sender wrote it originally (RFC 3461 §4.2). */
-export interface OriginalRecipient {
-  /** `rfc822`, `utf-8` or another registered type. */
-  readonly type: string;
-  /** Decoded; without control characters. */
-  readonly address: string;
-}
-
-/** Decodes an ORCPT; undefined where it is malformed or too long. */
-export function readOrcpt(text: string): OriginalRecipient | undefined {
+/**
+ * Decodes an ORCPT, an address as the sender wrote it originally (RFC 3461 §4.2).
+ * @returns its type, `rfc822`, `utf-8` or another registered one, and the address without control characters; undefined where it is
+ *   malformed or too long
+ */
+export function readOrcpt(text: string): { readonly type: string; readonly address: string } | undefined {
   const semicolon = text.indexOf(';');
   if (text.length > maxOrcpt || semicolon < 1 || semicolon === text.length - 1) return undefined;
   const type = text.slice(0, semicolon);

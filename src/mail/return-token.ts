@@ -8,9 +8,6 @@ import { oncePer } from '../base/once-per.ts';
 /** What a token is for; a token of one kind is not accepted as the other. */
 export type ReturnTokenKind = 'bounce' | 'feedback';
 
-/** The tokens of one message: 52 characters of lower-case base32 each, so that `b+TOKEN` has 54 octets (D26: at most 64). */
-export type MessageTokens = { readonly [Kind in ReturnTokenKind]: string };
-
 const idOctets = 16;
 const macOctets = 16;
 
@@ -34,8 +31,11 @@ function hashOf(id: Buffer, key: KeyObject): Buffer {
   return hmacOf(inner, outer);
 }
 
-/** Makes the tokens of a message. @param id its UUID @param key the platform's HMAC key */
-export function makeTokens(id: string, key: KeyObject): MessageTokens {
+/**
+ * Makes the tokens of a message: 52 characters of lower-case base32 each, so that `b+TOKEN` has 54 octets (D26: at most 64).
+ * @param id its UUID @param key the platform's HMAC key
+ */
+export function makeTokens(id: string, key: KeyObject): Readonly<Record<ReturnTokenKind, string>> {
   const octets = Buffer.from(id.replaceAll('-', ''), 'hex');
   if (octets.length !== idOctets) throw new Error(`Cannot make a token of id ${JSON.stringify(id)}: it is no UUID`);
   const mac = hashOf(octets, key);

@@ -1,8 +1,7 @@
 // Writes one header field as it leaves: non-ASCII text encoded by the kind of the field (D13), folded (D12).
 
-import { asciiDomain } from './address/domain.ts';
+import { asciiDomain, asciiUri } from './address/domain.ts';
 import { cutIntoLines, encodeAddresses } from './address/encode-addresses.ts';
-import { asciiUri } from './address/uri.ts';
 import { charsetDecoder, decodeRaw } from './header/charset.ts';
 import { type RawParameter, readParameters } from './header/content-type.ts';
 import { encodeComments, encodedWords, encodeText, hasNonAscii } from './header/encoded-word.ts';
@@ -45,15 +44,8 @@ interface Sectioned {
 /** Lists the parameters that have to be written anew, in their order. Linear. */
 function writtenAnew(parameters: readonly RawParameter[], needs: (one: RawParameter) => boolean): readonly Sectioned[] {
   if (!parameters.some(needs)) return [];
-  const byName = new Map<string, RawParameter[]>();
-  for (const parameter of parameters) {
-    const name = baseName(parameter).toLowerCase();
-    const same = byName.get(name);
-    if (same) same.push(parameter);
-    else byName.set(name, [parameter]);
-  }
   const anew: Sectioned[] = [];
-  for (const same of byName.values()) {
+  for (const same of Map.groupBy(parameters, (parameter) => baseName(parameter).toLowerCase()).values()) {
     const inSections = same.some(({ name }) => name.includes('*'));
     if (inSections && !same.some(needs)) continue;
     for (const parameter of same) {

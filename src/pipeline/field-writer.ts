@@ -2,12 +2,7 @@
 
 import { Worker } from 'node:worker_threads';
 import type { WriteLongField } from './compose/field-text.ts';
-import type { FieldAnswer, FieldQuestion } from './field-worker.ts';
-
-interface Pending {
-  readonly resolve: (line: string) => void;
-  readonly reject: (error: Error) => void;
-}
+import type { FieldAnswer } from './field-worker.ts';
 
 /** The heap limit of that thread in MiB; a field has at most 256 KiB. */
 const heapMebibytes = 256;
@@ -15,7 +10,7 @@ const heapMebibytes = 256;
 /** Makes a writer with a thread from the first field on, which keeps no process alive. A message waits for one field at a time. */
 export function createFieldWriter(): WriteLongField {
   let worker: Worker | undefined;
-  const pending: Pending[] = [];
+  const pending: Pick<PromiseWithResolvers<string>, 'resolve' | 'reject'>[] = [];
 
   function start(): Worker {
     const started = new Worker(new URL('./field-worker.ts', import.meta.url), {
@@ -37,12 +32,11 @@ export function createFieldWriter(): WriteLongField {
     return started;
   }
 
-  return (name, text, kind) =>
+  return (...field) =>
     new Promise((resolve, reject) => {
       worker ??= start();
       worker.ref();
       pending.push({ resolve, reject });
-      const question: FieldQuestion = { name, text, kind };
-      worker.postMessage(question, []);
+      worker.postMessage(field, []);
     });
 }

@@ -9,7 +9,6 @@ import { type ContentKept, type JournalDetails, journalBounds } from '../spool/j
 import { type Explanation, lettersOf } from './policy/explain.ts';
 import type { Submission } from './policy/submission.ts';
 
-/** Octets of a Subject that are decoded for the journal. */
 const subjectOctets = journalBounds.subject * 16;
 
 /** A stage of the pipeline. The commit, attempts and deliveries are told by the events. */

@@ -12,21 +12,18 @@ import { mailerOf, type RefusalFacts, type Refuse } from '../spool/events/refusa
 import type { ContentKept } from '../spool/journal/journal-row.ts';
 import type { Origin, SpoolDoors, SpoolEntry, TransportOf } from '../spool/spool.ts';
 import { leaseMilliseconds } from '../spool/spool-limits.ts';
-import { compose, hasLongFields, writeLongFields } from './compose/compose.ts';
-import type { Message } from './compose/message.ts';
+import { compose, hasLongFields, type Message, writeLongFields } from './compose/compose.ts';
 import { planBody } from './compose/plan-body.ts';
 import { createFieldWriter } from './field-writer.ts';
 import { JournalNote } from './journal-note.ts';
 import { check } from './policy/check.ts';
-import type { Checked, CheckedField, ObservedHeader } from './policy/checked.ts';
 import { type Explanation, explain } from './policy/explain.ts';
 import { judge } from './policy/judge.ts';
 import { withMappedPath } from './policy/judge-sender.ts';
 import { removeOffending } from './policy/observe.ts';
 import { rejections, tellingWords, type Violation } from './policy/rejections.ts';
-import type { Submission } from './policy/submission.ts';
-import { sign } from './sign/sign.ts';
-import type { Signed, SigningKey } from './sign/signed.ts';
+import type { Checked, CheckedField, ObservedHeader, Submission } from './policy/submission.ts';
+import { type Signed, type SigningKey, sign } from './sign/sign.ts';
 
 /** Finds the ids that messages of an account left with, by the ids that their client gave them. */
 type FindReplacedIds = (account: string, ids: readonly string[]) => Promise<ReadonlyMap<string, string>>;
@@ -52,7 +49,7 @@ export async function repairThread(checked: Checked, find: FindReplacedIds | und
   return { ...checked, custom };
 }
 
-export { isKeyUsed } from '../spool/idempotency-keys.ts';
+export { isKeyUsed, type UsedKey } from '../spool/idempotency-keys.ts';
 export { noteOfRefused } from './journal-note.ts';
 
 export type { Explanation } from './policy/explain.ts';

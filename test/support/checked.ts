@@ -5,12 +5,10 @@ import type { Account, Credential } from '../../src/accounts/account.ts';
 import { stripRules } from '../../src/accounts/strip-rules.ts';
 import type { Envelope } from '../../src/mail/envelope.ts';
 import { readMessage } from '../../src/mail/header/header-reader.ts';
-import { compose, type Platform } from '../../src/pipeline/compose/compose.ts';
-import type { Message } from '../../src/pipeline/compose/message.ts';
+import { compose, type Message, type Platform } from '../../src/pipeline/compose/compose.ts';
 import { planBody } from '../../src/pipeline/compose/plan-body.ts';
 import { check } from '../../src/pipeline/policy/check.ts';
-import type { Checked } from '../../src/pipeline/policy/checked.ts';
-import type { Submission, Via } from '../../src/pipeline/policy/submission.ts';
+import type { Checked, Submission, Via } from '../../src/pipeline/policy/submission.ts';
 
 /** What a test sets apart from the raw message. */
 export interface Circumstances {

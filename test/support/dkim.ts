@@ -2,7 +2,7 @@
 
 import { dkimVerify } from 'mailauth/lib/dkim/verify.js';
 import { dkimRecord, generateDkimKey, parseSigningKey } from '../../src/pipeline/sign/dkim-key.ts';
-import type { SigningKey } from '../../src/pipeline/sign/signed.ts';
+import type { SigningKey } from '../../src/pipeline/sign/sign.ts';
 
 /** A key with its record. */
 export interface TestKey {

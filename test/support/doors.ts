@@ -340,10 +340,7 @@ export async function openDoors(): Promise<Doors> {
     limits: config.rest.limits,
     submit,
     examine: (submission) => examine(submission, building),
-    preview: async (submission) => {
-      const built = await build(submission, building);
-      return built.ok ? { ok: true, head: built.signed.head, body: built.signed.body } : built;
-    },
+    preview: (submission) => build(submission, building),
     keys: spool,
     outcomes: createOutcomeWatch(),
     onRefused: () => undefined,

@@ -4,7 +4,7 @@
 import { createSecretKey, generateKeyPairSync, type KeyObject } from 'node:crypto';
 import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import type { SigningKey } from '../../src/pipeline/sign/signed.ts';
+import type { SigningKey } from '../../src/pipeline/sign/sign.ts';
 import { type BuildParts, build } from '../../src/pipeline/submit.ts';
 import { clockOf } from './manual-clock.ts';
 import { context, devAccount, type SubmissionOptions, smtpSubmission } from './policy-fixtures.ts';

@@ -1,13 +1,13 @@
 // Writes docs/headers.json and the JSON Schema beside it from the tables that the doors use: every field, limit and code.
 
 import { type HeaderRow, headerCatalogue } from '../../src/pipeline/policy/header-catalogue.ts';
+import { MAX_RECEIVED } from '../../src/pipeline/policy/judge.ts';
 import {
   type HttpRejection,
   httpRejections,
   type Rejection,
   rejections,
 } from '../../src/pipeline/policy/rejections.ts';
-import { MAX_RECEIVED } from '../../src/pipeline/policy/trace.ts';
 import { headerLimits } from '../../src/pipeline/policy/value-rules.ts';
 
 /** The version of the document's form: it grows where a reader of the last one could be misled, not with every new row. */

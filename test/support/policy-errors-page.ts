@@ -7,13 +7,13 @@ import {
   type OverSmtp,
   type ValueRule,
 } from '../../src/pipeline/policy/header-catalogue.ts';
+import { MAX_RECEIVED } from '../../src/pipeline/policy/judge.ts';
 import {
   type HttpRejection,
   httpRejections,
   type Rejection,
   rejections,
 } from '../../src/pipeline/policy/rejections.ts';
-import { MAX_RECEIVED } from '../../src/pipeline/policy/trace.ts';
 import { headerLimits } from '../../src/pipeline/policy/value-rules.ts';
 
 type Row = readonly string[];

@@ -15,7 +15,7 @@ import { openSqliteFile } from '../../src/base/database/sqlite-file.ts';
 import { createOutcomeWatch, type OutcomeWatch } from '../../src/doors/rest/outcome-watch.ts';
 import { restDoor } from '../../src/doors/rest/rest-door.ts';
 import type { RestLimits } from '../../src/doors/rest/settings.ts';
-import type { SigningKey } from '../../src/pipeline/sign/signed.ts';
+import type { SigningKey } from '../../src/pipeline/sign/sign.ts';
 import { type BuildParts, build, createSubmit, examine, type Violation } from '../../src/pipeline/submit.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
@@ -152,10 +152,7 @@ export async function startRest(options: RestOptions = {}): Promise<RestGateway>
       onRefused: () => undefined,
     }),
     examine: (submission) => examine(submission, parts),
-    preview: async (submission) => {
-      const built = await build(submission, parts);
-      return built.ok ? { ok: true, head: built.signed.head, body: built.signed.body } : built;
-    },
+    preview: (submission) => build(submission, parts),
     keys: spool,
     outcomes,
     onRefused: () => undefined,

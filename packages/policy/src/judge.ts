@@ -3,7 +3,7 @@
 
 import type { Account, Credential, SendingDomain, Submitter } from '../../../src/accounts/account.ts';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
-import { mergeFaults } from '../../../src/doors/rest/merge-faults.ts';
+import { mergeFaults } from '../../../src/doors/rest/faults.ts';
 import type { ReadContext, ReadRequest } from '../../../src/doors/rest/read-request.ts';
 import { readSend, readSendRaw } from '../../../src/doors/rest/take-request.ts';
 import { asciiDomain } from '../../../src/mail/address/domain.ts';

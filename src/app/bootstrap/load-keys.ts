@@ -5,7 +5,7 @@ import { createSecureContext } from 'node:tls';
 import { ConfigurationError, errorCode, errorMessage } from '../../base/errors.ts';
 import { readRegularFile } from '../../base/named-file.ts';
 import { parseSigningKey } from '../../pipeline/sign/dkim-key.ts';
-import type { SigningKey } from '../../pipeline/sign/signed.ts';
+import type { SigningKey } from '../../pipeline/sign/sign.ts';
 import type { Config } from '../config/config.ts';
 import {
   allTlsFiles,

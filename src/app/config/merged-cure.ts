@@ -4,8 +4,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { isMap, isScalar, isSeq, type Node, type Pair, parseDocument, type YAMLMap } from 'yaml';
 import { ConfigurationError } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
-import type { CredentialLines } from '../../pipeline/report/settings.ts';
-import { yamlText, yamlValue } from '../../pipeline/report/yaml-lines.ts';
+import { type CredentialLines, yamlText, yamlValue } from '../../pipeline/report/settings.ts';
 import { type DiffLine, diffLines, linesOf } from '../../web/console/web/text/line-diff.ts';
 import { type ConfigSource, loadConfig, readConfigText } from './config.ts';
 

@@ -3,7 +3,7 @@
 import { createRequire } from 'node:module';
 import { closest } from '../../base/closest.ts';
 import { member } from '../../base/is-record.ts';
-import { fitsPlainly } from '../../base/schema/fits-plainly.ts';
+import { fitsPlainly } from '../../base/schema/schema-type.ts';
 import type * as SchemaJudging from '../../base/schema-judge.ts';
 import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';

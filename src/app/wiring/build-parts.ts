@@ -4,7 +4,7 @@ import { type Accounts, createAccounts } from '../../accounts/accounts.ts';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import { wayFor } from '../../delivery/router.ts';
-import type { PartsOf } from '../../pipeline/report/would-pass.ts';
+import type { PartsOf } from '../../pipeline/report/rehearse.ts';
 import type { BuildParts, SubmitParts } from '../../pipeline/submit.ts';
 import type { ContentKept, EntryLink } from '../../spool/journal/journal-row.ts';
 import { type RecordFacts, spfSenders } from '../../web/admin/domain-records.ts';

@@ -2,9 +2,9 @@
 
 import { rehearseEndpoint } from '../../doors/rest/rehearse.ts';
 import { type RestDoorParts, restDoor } from '../../doors/rest/rest-door.ts';
-import type { KeptMessage } from '../../pipeline/report/would-pass.ts';
+import type { KeptMessage } from '../../pipeline/report/rehearse.ts';
 import { publicRecord } from '../../pipeline/sign/dkim-key.ts';
-import type { SigningKey } from '../../pipeline/sign/signed.ts';
+import type { SigningKey } from '../../pipeline/sign/sign.ts';
 import { build, examine, noteOfRefused, type Submission } from '../../pipeline/submit.ts';
 import { systemDns } from '../../web/admin/check-records.ts';
 import { domainEndpoints } from '../../web/admin/domain-endpoints.ts';
@@ -34,10 +34,7 @@ function sendingEndpoints({ settings, mail, sources, clock }: HttpParts): V4Plug
     limits: settings.config.rest.limits,
     submit,
     examine: (submission: Submission) => examine(submission, sending()),
-    preview: async (submission: Submission) => {
-      const built = await build(submission, sending());
-      return built.ok ? ({ ok: true, head: built.signed.head, body: built.signed.body } as const) : built;
-    },
+    preview: (submission: Submission) => build(submission, sending()),
     keys: mail.spool,
     outcomes,
     suppressed,

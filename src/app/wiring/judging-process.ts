@@ -1,7 +1,7 @@
 // The process that reads another configuration and judges messages by it.
 
 import { systemClock } from '../../base/clock.ts';
-import { judgeKeptBy } from '../../pipeline/report/would-pass.ts';
+import { judgeKeptBy } from '../../pipeline/report/rehearse.ts';
 import { loadConfig } from '../config/config.ts';
 import { answerAboutConfig } from '../config/config-process.ts';
 import { judgedBy } from './build-parts.ts';

@@ -82,28 +82,24 @@ function answerOf(octets: Buffer, id: number, { name, type }: DnsExchange): Deco
   }
 }
 
-/** Waits for a promise's outcome, and ends the exchange when its time is over. */
-async function bounded<T>(
+/** Runs an exchange for so many milliseconds. @param run begins it, and gives what ends it */
+async function bounded(
   withinMs: number,
-  run: (resolve: (value: T) => void, reject: (error: Error) => void) => () => void,
-) {
-  let close: (() => void) | undefined;
-  let timer: NodeJS.Timeout | undefined;
-  try {
-    return await new Promise<T>((resolve, reject) => {
-      timer = setTimeout(() => reject(new Error('the name server did not answer in time')), withinMs);
-      close = run(resolve, reject);
-    });
-  } finally {
+  run: (answered: Pick<PromiseWithResolvers<DecodedPacket>, 'resolve' | 'reject'>) => () => void,
+): Promise<DecodedPacket> {
+  const answered = Promise.withResolvers<DecodedPacket>();
+  const close = run(answered);
+  const timer = setTimeout(() => answered.reject(new Error('the name server did not answer in time')), withinMs);
+  return await answered.promise.finally(() => {
     clearTimeout(timer);
-    close?.();
-  }
+    close();
+  });
 }
 
 async function askByUdp(exchange: DnsExchange): Promise<DecodedPacket> {
   const { server, withinMs } = exchange;
   const { id, octets } = questionOf(exchange);
-  return await bounded<DecodedPacket>(withinMs, (resolve, reject) => {
+  return await bounded(withinMs, ({ resolve, reject }) => {
     // A socket of its own for each question: its port, drawn at random by the system, is a secret beside the id (RFC 5452).
     const socket = createSocket(isIPv6(server.address) ? 'udp6' : 'udp4');
     let strays = 0;
@@ -124,7 +120,7 @@ async function askByUdp(exchange: DnsExchange): Promise<DecodedPacket> {
 async function askByTcp(exchange: DnsExchange): Promise<DecodedPacket> {
   const { server, withinMs } = exchange;
   const { id, octets } = questionOf(exchange);
-  return await bounded<DecodedPacket>(withinMs, (resolve, reject) => {
+  return await bounded(withinMs, ({ resolve, reject }) => {
     const socket = connect(server.port, server.address);
     const pieces: Buffer[] = [];
     let size = 0;

@@ -3,7 +3,7 @@
 import { getServers } from 'node:dns';
 import type { MonotonicClock } from '../clock.ts';
 import { errorMessage } from '../errors.ts';
-import { FairSlots } from '../fair-slots.ts';
+import { FairSlots } from '../fifo.ts';
 import { Part } from '../part.ts';
 import type { DnsServerAddress, DnsType } from './dns-exchange.ts';
 import { type DnsRecordOf, isHostName, longestChain, normalName, octetsOf, readAnswer } from './dns-records.ts';

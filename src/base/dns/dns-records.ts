@@ -96,23 +96,18 @@ function firstOf<R extends DnsRecordOf[DnsType]>(records: readonly R[]): readonl
   return records.toSorted((one, other) => preferenceOf(one) - preferenceOf(other)).slice(0, mostRecords);
 }
 
-/** What one answer says of a name. */
-export interface ReadAnswer<T extends DnsType> {
-  /** The name at the end of the aliases. */
-  readonly name: string;
-  readonly records: readonly DnsRecordOf[T][];
-  /** There are records, and none of them can be used: an MX whose name is no host name. */
-  readonly isSpoilt: boolean;
-  /** Seconds for which this may be kept; undefined where the answer does not say. */
-  readonly ttl: number | undefined;
-}
-
-/** Reads what an answer has of a type. @param asked in its normal form @returns undefined where aliases go round or without end */
+/**
+ * Reads what an answer has of a type.
+ * @param asked in its normal form
+ * @returns the name at the end of the aliases; its records; whether there are some and none can be used, as an MX whose name is no
+ *   host name; the seconds for which this may be kept, undefined where the answer does not say. Undefined where aliases go round or
+ *   without end
+ */
 export function readAnswer<T extends DnsType>(
   { answers = [], authorities = [] }: DecodedPacket,
   asked: string,
   type: T,
-): ReadAnswer<T> | undefined {
+) {
   const ttls: number[] = [];
   const aliases = new Map<string, Answer & { readonly type: 'CNAME' }>();
   for (const answer of answers)

@@ -13,13 +13,6 @@ function identity({ dev, ino }: BigIntStats): string {
   return `${dev}:${ino}`;
 }
 
-/** A file that is no longer the one that was opened. */
-export interface Misplaced {
-  readonly ending: SqliteFileEnding;
-  /** What has happened and what to do, in words. */
-  readonly text: string;
-}
-
 /** The files of one database that this process has open in WAL mode. */
 export class SqliteFiles {
   readonly #file: string;
@@ -32,8 +25,8 @@ export class SqliteFiles {
     this.misplaced();
   }
 
-  /** Finds the first file whose path no longer leads to what was opened; undefined where all do. */
-  misplaced(): Misplaced | undefined {
+  /** Finds the first file whose path no longer leads to what was opened, with what has happened and what to do; undefined: all do. */
+  misplaced(): { readonly ending: SqliteFileEnding; readonly text: string } | undefined {
     for (const ending of endings) {
       const found = this.#look(ending);
       const opened = this.#opened.get(ending);

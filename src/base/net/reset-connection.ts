@@ -7,7 +7,6 @@ import type { Duplex } from 'node:stream';
 export interface Connection {
   /** The TLS connection, or `raw` itself. */
   readonly stream: Socket;
-  /** The TCP connection below. */
   readonly raw: Socket;
   /** A stream between the two, if there is one, which keeps TLS off the handle of `raw`. */
   readonly carrier?: Duplex;

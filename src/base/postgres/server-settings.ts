@@ -1,6 +1,5 @@
 // What a server of PostgreSQL must be and do before mail may be confirmed on its word (D90).
 
-/** A row by the names of its columns. */
 type Row = Readonly<Record<string, unknown>>;
 
 /** SQLSTATE read_only_sql_transaction: of all errors that say that a server takes no changes from us, also of our own. */

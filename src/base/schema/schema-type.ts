@@ -1,9 +1,9 @@
 // The words that the configuration's schema is written with. They make the JSON Schema that typebox's functions of the same names
-// make, and have their types; but typebox is several hundred modules, which each start would wait for.
+// make, and have their types; but typebox is several hundred modules, which each start would wait for. A configuration is right at
+// nearly every start, which is judged here: only one that is not has to be judged by typebox, which tells in which way.
 
 import type { Type as Typebox } from 'typebox';
-
-type Schema = Readonly<Record<string, unknown>>;
+import { isRecord, type UnknownRecord as Schema } from '../is-record.ts';
 
 /** Adds a member that does not show in a copy or in JSON; typebox reads it all the same. */
 function withHidden(schema: object, name: '~optional' | '~refine', value: unknown): Schema {
@@ -36,3 +36,68 @@ const words = {
 /** The words, with the types that typebox gives to what they make. */
 // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the types are typebox's, and a test compares what is made
 export const Type = words as unknown as Pick<typeof Typebox, keyof typeof words>;
+
+type Judge = (schema: Schema, value: unknown) => boolean;
+
+const types: Readonly<Record<string, (value: unknown) => boolean>> = {
+  object: isRecord,
+  array: Array.isArray,
+  string: (value) => typeof value === 'string',
+  integer: Number.isInteger,
+  number: Number.isFinite,
+  boolean: (value) => typeof value === 'boolean',
+};
+
+function isListed(list: unknown, value: unknown): boolean {
+  return Array.isArray(list) && list.includes(value);
+}
+
+/** Whether each member fits the schema under its name, or under a pattern that its name matches. */
+function membersFit(
+  { properties = {}, patternProperties = {}, additionalProperties }: Schema,
+  value: unknown,
+): boolean {
+  if (!isRecord(properties) || !isRecord(patternProperties) || !isRecord(value)) return false;
+  const patterns = Object.entries(patternProperties).map(([text, schema]) => ({ text: new RegExp(text, 'u'), schema }));
+  return Object.entries(value).every(([name, member]) => {
+    const own = Object.hasOwn(properties, name) ? [properties[name]] : [];
+    const all = [...own, ...patterns.flatMap(({ text, schema }) => (text.test(name) ? [schema] : []))];
+    if (all.length === 0) return additionalProperties !== false;
+    return all.every((schema) => fitsPlainly(schema, member));
+  });
+}
+
+function isRefined(rules: unknown, value: unknown): boolean {
+  return Array.isArray(rules) && rules.every((rule: { check(value: unknown): boolean }) => rule.check(value));
+}
+
+const annotation: Judge = () => true;
+
+const judges: Readonly<Record<string, Judge>> = {
+  type: ({ type }, value) => typeof type === 'string' && types[type]?.(value) === true,
+  properties: membersFit,
+  patternProperties: membersFit,
+  additionalProperties: ({ additionalProperties }) => additionalProperties === false,
+  required: ({ required }, value) =>
+    Array.isArray(required) && isRecord(value) && required.every((name: string) => Object.hasOwn(value, name)),
+  items: ({ items }, value) => Array.isArray(value) && value.every((item) => fitsPlainly(items, item)),
+  minItems: ({ minItems }, value) => Array.isArray(value) && value.length >= Number(minItems),
+  maxItems: ({ maxItems }, value) =>
+    Array.isArray(value) && (maxItems === undefined || value.length <= Number(maxItems)),
+  minimum: ({ minimum }, value) => typeof value === 'number' && value >= Number(minimum),
+  maximum: ({ maximum }, value) => typeof value === 'number' && value <= Number(maximum),
+  enum: (schema, value) => isListed(schema['enum'], value),
+  anyOf: ({ anyOf }, value) => Array.isArray(anyOf) && anyOf.some((branch) => fitsPlainly(branch, value)),
+  '~refine': (schema, value) => isRefined(schema['~refine'], value),
+  '~optional': annotation,
+  want: annotation,
+  keyWant: annotation,
+  secret: annotation,
+  digits: annotation,
+};
+
+/** Whether a value fits a schema. @returns false too where the schema has a word that is not known here */
+export function fitsPlainly(schema: unknown, value: unknown): boolean {
+  if (!isRecord(schema)) return false;
+  return Object.getOwnPropertyNames(schema).every((word) => judges[word]?.(schema, value) === true);
+}

@@ -7,7 +7,7 @@ import { isIPv6 } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorCode, errorMessage } from '../../base/errors.ts';
-import { FairSlots } from '../../base/fair-slots.ts';
+import { FairSlots } from '../../base/fifo.ts';
 import type { Logger } from '../../base/log.ts';
 import { readRegularFile } from '../../base/named-file.ts';
 import { boundInterims } from '../../base/net/bound-interims.ts';

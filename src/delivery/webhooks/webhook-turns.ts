@@ -1,7 +1,7 @@
 // Gives many webhooks their turns: a bounded number at a time, of which an account whose endpoints hang leaves as many to the
 // others as it has. Those whose endpoints fail have a share of their own, so that the others never wait behind them.
 
-import { FairSlots } from '../../base/fair-slots.ts';
+import { FairSlots } from '../../base/fifo.ts';
 import { type EventKind, toldKinds } from '../../spool/events/mail-event.ts';
 
 /** What is known of a webhook here. Times are monotonic milliseconds. */

@@ -1,13 +1,12 @@
 // Reads the address forms of the REST API (D43) into mailboxes, and writes mailboxes as the text of a header field.
 
 import { parseAddressList } from '../../mail/address/address.ts';
-import { atext } from '../../mail/address/atext.ts';
 import { readPath } from '../../mail/address/path.ts';
-import { quotedString } from '../../mail/header/quoted-text.ts';
+import { atext, quotedString } from '../../mail/header/quoted-text.ts';
 import type { Violation } from '../../pipeline/submit.ts';
 import { pointerStep, quoted } from '../../web/http/json/cut-text.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
-import { control, holdsControl, invalid } from './invalid.ts';
+import { control, holdsControl, invalid } from './faults.ts';
 
 /** A mailbox of a request. */
 export interface ApiMailbox {

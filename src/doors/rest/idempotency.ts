@@ -1,21 +1,13 @@
 // Idempotency-Key (D48): a key stands for one message, however often and at how many processes its request comes at once. Keys under way
 // are in memory; those of messages are in the store, written in the message's commit.
 
-import type { Idempotency } from '../../pipeline/submit.ts';
+import type { Idempotency, UsedKey } from '../../pipeline/submit.ts';
 import { type Fault, Refusal } from '../../web/http/envelope.ts';
-
-/** What a key was used for, as the store has it. */
-export interface KeyUse {
-  readonly digest: string;
-  readonly messageId: string;
-  readonly recipients: readonly string[];
-  readonly answer?: string;
-}
 
 /** The spool's keys (D48). */
 export interface KeyStore {
   /** What the account of this name has used a key for within the last 24 hours. */
-  usedKey(account: string, key: string): Promise<KeyUse | undefined>;
+  usedKey(account: string, key: string): Promise<UsedKey | undefined>;
   /** Keeps the answer of a key where it differs from the default one. */
   answered(account: string, key: string, answer: string): Promise<void>;
 }
@@ -42,10 +34,10 @@ export function readKey(header: string | readonly string[] | undefined): string 
 }
 
 /** A request with this key is sending; or the store was asked about the key while none was, and this is its answer. */
-type KeyState = 'sending' | Promise<KeyUse | undefined>;
+type KeyState = 'sending' | Promise<UsedKey | undefined>;
 
 /** The use of a key, if it was by the same request. @throws Refusal 422 where it was by another */
-function useBy(digest: string, used: KeyUse): KeyUse {
+function useBy(digest: string, used: UsedKey): UsedKey {
   if (used.digest === digest) return used;
   throw conflict('This Idempotency-Key was used with another request; use a new one for another message', 422);
 }
@@ -67,7 +59,7 @@ export class Idempotent {
   async begin(
     account: string,
     { key, digest }: Idempotency,
-  ): Promise<{ readonly used: KeyUse } | { readonly end: () => void }> {
+  ): Promise<{ readonly used: UsedKey } | { readonly end: () => void }> {
     const name = `${account} ${key}`;
     // Requests that come while the store is asked share its answer, which was asked for while none of them sent: were
     // each to ask for itself, an answer could be older than a message that another has sent meanwhile.
@@ -90,7 +82,7 @@ export class Idempotent {
   }
 
   /** What another process has used the key for since the turn began. It rejects as `begin` does where that is still under way. */
-  async usedMeanwhile(account: string, { key, digest }: Idempotency): Promise<KeyUse> {
+  async usedMeanwhile(account: string, { key, digest }: Idempotency): Promise<UsedKey> {
     const used = await this.#store.usedKey(account, key);
     if (!used) throw underWay();
     return useBy(digest, used);

@@ -3,7 +3,7 @@
 import type { Attachment, SubmissionBody, Violation } from '../../pipeline/submit.ts';
 import { isJsonObject, type JsonObject, type JsonValue } from '../../web/http/json/json-reader.ts';
 import type { DecodedText } from '../../web/http/json/json-string.ts';
-import { control, holdsControl, invalid } from './invalid.ts';
+import { control, holdsControl, invalid } from './faults.ts';
 import { countOf, stringOf } from './read-request.ts';
 import type { RestLimits } from './settings.ts';
 

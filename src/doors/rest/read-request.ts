@@ -2,8 +2,7 @@
 
 import type { Account, Submitter } from '../../accounts/account.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
-import type { HeaderField } from '../../mail/header/header-field.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
+import { type HeaderField, MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Via, Violation } from '../../pipeline/submit.ts';
 import type { Fault } from '../../web/http/envelope.ts';
 import type { JsonObject, JsonValue } from '../../web/http/json/json-reader.ts';
@@ -27,7 +26,6 @@ export interface ReadContext {
   /** The Ray-ID: one id from the request to delivery. */
   readonly sessionId: string;
   readonly remoteAddress: string;
-  /** Whether the account's suppression list holds a recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 

@@ -1,26 +1,77 @@
-// POST .../email/sending/rehearse: what would become of a message, field by field, and the message as it would leave. Nothing is kept or
-// sent. It is `validate` with more to see; a message alone is judged with the envelope that `postern check` assumes.
+// The verdict of `validate` (D47) and of `postern check`: violations as of `send`, counts, and the headers that would leave. POST
+// .../email/sending/rehearse is `validate` with more to see: what would become of each field, and the message as it would leave.
+// Nothing is kept or sent. A message alone is judged with the envelope that `postern check` assumes.
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Account } from '../../accounts/account.ts';
 import { shownVerdicts } from '../../pipeline/policy/explain.ts';
-import { type Explanation, restAnswers, type Submission } from '../../pipeline/submit.ts';
+import { type build, type Explanation, type examine, restAnswers, type Submission } from '../../pipeline/submit.ts';
 import { failureOf, succeed } from '../../web/http/envelope.ts';
+import { cutText } from '../../web/http/json/cut-text.ts';
 import { isJsonObject, type JsonDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
-import type { RestDoorParts } from './rest-door.ts';
+import { mergeFaults } from './faults.ts';
+import type { ReadRequest } from './read-request.ts';
 import { accountPath, RehearseRequest, RehearseResult } from './schemas.ts';
+import type { RestLimits } from './settings.ts';
 import { kindOf, messageOptions, takeRequest } from './take-request.ts';
-import { type ValidationParts, validation } from './validation.ts';
 
-type Parts = Pick<RestDoorParts, keyof ValidationParts | 'suppressed'>;
+/** What validation asks. */
+export interface ValidationParts {
+  readonly limits: RestLimits;
+  readonly examine: (submission: Submission) => ReturnType<typeof examine>;
+  readonly preview: (submission: Submission) => ReturnType<typeof build>;
+  /** Gives where the pages of headers are, `https://gateway.example/headers`; absent, or undefined: nobody has said it. */
+  readonly headersUrl?: () => string | undefined;
+  /** Whether the account's suppression list holds a recipient (D51). Absent: no recipient is suppressed. */
+  readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
+}
+
+function fieldsOf(head: Buffer): string[] {
+  return head
+    .toString('utf8')
+    .replace(/\r\n\r\n$/, '')
+    .split(/\r\n(?![ \t])/);
+}
+
+/** Judges a request that has been read. `sent` is the message as it would leave; undefined where it would not. */
+export async function validation(read: ReadRequest, { preview, limits, headersUrl, ...parts }: ValidationParts) {
+  const { submission } = read;
+  const { explanation, violations } = await parts.examine(submission);
+  const judged = mergeFaults(submission, read.faults, violations, headersUrl?.());
+  const built = judged.length === 0 ? await preview(submission) : undefined;
+  const faults = built?.ok === false ? mergeFaults(submission, [], built.violations, headersUrl?.()) : judged;
+  const sent = built?.ok === true ? built.signed : undefined;
+  const result = {
+    usage: {
+      allowlisted_headers: explanation.usage.allowlisted,
+      header_bytes: explanation.usage.bytes,
+      message_bytes: sent ? sent.head.length + sent.body.length : null,
+      recipients: read.recipients,
+    },
+    limits: {
+      allowlisted_headers: explanation.limits.allowlisted,
+      header_bytes: explanation.limits.totalBytes,
+      message_bytes: limits.messageBytes,
+      recipients: limits.recipients,
+    },
+    headers: explanation.headers.map(({ name, verdict, rule, standard, violation }) => ({
+      name: cutText(name, 100, 60).toWellFormed(),
+      verdict,
+      rule,
+      ...(standard === undefined ? {} : { standard }),
+      ...(violation ? { token: violation.code } : {}),
+    })),
+    headers_as_sent: sent ? fieldsOf(sent.head) : null,
+  };
+  return { faults, result, explanation, sent };
+}
 
 /** Octets of the message as it would leave that an answer shows. */
 const shownOctets = 262_144;
 /** Characters of a field's value that an answer shows. */
 const shownValue = 500;
 
-/** Verdicts on fields, with their values. */
 function verdictsOf({ headers }: Explanation, { fields }: Submission) {
   return headers.map(({ name, verdict, rule, standard, violation }, index) => ({
     name: name.slice(0, 100).toWellFormed(),
@@ -42,7 +93,7 @@ function withEnvelope(document: JsonDocument, account: Account): JsonDocument {
   return { ...document, value: { from, recipients: ['recipient@example.net'], ...others, mime_message: raw } };
 }
 
-async function rehearse(parts: Parts, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+async function rehearse(parts: ValidationParts, request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
   const { account } = submitterOf(request);
   if (request.document) request.document = withEnvelope(request.document, account);
   const read = await takeRequest(parts, request, kindOf(request.document));
@@ -57,7 +108,7 @@ async function rehearse(parts: Parts, request: FastifyRequest, reply: FastifyRep
 }
 
 /** The endpoint. */
-export function rehearseEndpoint(parts: Parts): V4Plugin {
+export function rehearseEndpoint(parts: ValidationParts): V4Plugin {
   const options = messageOptions(parts.limits, ['email:send', 'console:read']);
   return (app) => {
     app.post(

@@ -2,7 +2,6 @@
 
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { type Static, Type } from 'typebox';
-import type { Account } from '../../accounts/account.ts';
 import { freeOctets } from '../../base/free-octets.ts';
 import {
   type Explanation,
@@ -12,6 +11,7 @@ import {
   restAnswers,
   type Submission,
   type Submit,
+  type UsedKey,
   type Violation,
 } from '../../pipeline/submit.ts';
 import type { RefusalFacts, Refuse } from '../../spool/events/refusal.ts';
@@ -19,13 +19,13 @@ import type { EntryLink, JournalDetails } from '../../spool/journal/journal-row.
 import { type Fault, failureOf, Refusal, succeed } from '../../web/http/envelope.ts';
 import { emptyDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
-import { Idempotent, type KeyStore, type KeyUse, readKey } from './idempotency.ts';
-import { mergeFaults } from './merge-faults.ts';
+import { mergeFaults } from './faults.ts';
+import { Idempotent, type KeyStore, readKey } from './idempotency.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
 import type { ReadRequest } from './read-request.ts';
+import { type ValidationParts, validation } from './rehearse.ts';
 import { accountPath, SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
 import { type BodyKind, kindOf, messageOptions, takeRequest } from './take-request.ts';
-import { type ValidationParts, validation } from './validation.ts';
 
 /** What the door is made from. */
 export interface RestDoorParts extends ValidationParts {
@@ -38,13 +38,10 @@ export interface RestDoorParts extends ValidationParts {
   readonly entryLink?: EntryLink | undefined;
   /** What the journal keeps of a message that is refused here; absent, or where it gives nothing: its facts alone. */
   readonly noted?: (submission: Submission, explanation: Explanation) => JournalDetails | undefined;
-  /** Whether the account's suppression list holds a recipient (D51). Absent: no recipient is suppressed. */
-  readonly suppressed?: (account: Account, recipient: string) => boolean | Promise<boolean>;
 }
 
 // `Prefer: wait=N` (RFC 7240 §4.3): how long the sender would wait to hear what became of the message (D44).
 
-/** The longest wait, seconds. */
 const longestWaitSeconds = 30;
 
 /** Reads Prefer: what is malformed is ignored (RFC 7240 §2), and the first counts. @returns seconds, at most 30; 0 for none */
@@ -77,16 +74,15 @@ function resultOf(
   recipients: readonly string[],
   outcomes: ReadonlyMap<string, OutcomeKind> = new Map(),
 ): SendResultBody {
-  const those = (kind: OutcomeKind): string[] => recipients.filter((recipient) => outcomes.get(recipient) === kind);
-  return {
-    delivered: those('delivered'),
-    permanent_bounces: those('failed'),
-    queued: recipients.filter((recipient) => !['delivered', 'failed'].includes(outcomes.get(recipient) ?? '')),
-    message_id: messageId.slice(1, -1),
-  };
+  const {
+    delivered = [],
+    failed = [],
+    deferred = [],
+  } = Object.groupBy(recipients, (one) => outcomes.get(one) ?? 'deferred');
+  return { delivered, permanent_bounces: failed, queued: deferred, message_id: messageId.slice(1, -1) };
 }
 
-function repeatAnswer(reply: FastifyReply, used: KeyUse): FastifyReply {
+function repeatAnswer(reply: FastifyReply, used: UsedKey): FastifyReply {
   const told: unknown = used.answer === undefined ? resultOf(used.messageId, used.recipients) : JSON.parse(used.answer);
   return succeed(reply.header('Idempotent-Replayed', 'true'), told);
 }
@@ -115,12 +111,6 @@ function refusePolicy(parts: RestDoorParts, submission: Submission, violations: 
   throw new Refusal(linked(faults, submission, parts), violations[0]?.retryAfterSeconds);
 }
 
-/** What is kept in memory of a message that is on disk, while its request waits to hear the outcome. */
-interface Kept {
-  readonly messageId: string;
-  readonly recipients: readonly string[];
-}
-
 interface Sending {
   readonly kind: BodyKind;
   readonly idempotency: Idempotency | undefined;
@@ -132,11 +122,8 @@ function withEntryId(read: ReadRequest, { entryLink }: Pick<RestDoorParts, 'entr
   return { ...read, submission: { ...read.submission, journalId: entryLink.newId() } };
 }
 
-async function submitRead(
-  parts: RestDoorParts,
-  request: FastifyRequest,
-  { kind, idempotency }: Sending,
-): Promise<Kept> {
+/** @returns what is kept in memory of a message that is on disk, while its request waits to hear the outcome */
+async function submitRead(parts: RestDoorParts, request: FastifyRequest, { kind, idempotency }: Sending) {
   const octets = request.document?.octets ?? emptyDocument.octets;
   const read = withEntryId(await takeRequest(parts, request, kind), parts);
   if (read.faults.length > 0) return await refuseFields(parts, read);

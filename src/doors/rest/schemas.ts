@@ -6,23 +6,26 @@ const { Optional } = Type;
 
 const strict = { additionalProperties: false } as const;
 
+/** A text. @param more of the schema, before its description */
+function text(description: string, example?: string, more?: Type.TStringOptions) {
+  return Type.String({ ...more, description, ...(example === undefined ? {} : { example }) });
+}
+
 const addressForms = 'an address: "a@b", "Name <a@b>" or {"address", "name"}';
 
-/** One address with its name apart. */
 const NamedAddress = Type.Object(
   {
-    address: Type.String({ description: 'The mailbox alone.', example: 'ana@example.com' }),
-    name: Optional(
-      Type.String({ maxLength: 998, description: 'The display name, any characters.', example: 'Ana, Support' }),
-    ),
+    address: text('The mailbox alone.', 'ana@example.com'),
+    name: Optional(text('The display name, any characters.', 'Ana, Support', { maxLength: 998 })),
   },
   { ...strict, title: 'NamedAddress' },
 );
 
-const Address = Type.Union(
-  [Type.String({ description: '`a@b` or `Name <a@b>`.', example: 'Ana <ana@example.com>' }), NamedAddress],
-  { title: 'Address', want: addressForms, description: 'A mailbox, with or without a display name.' },
-);
+const Address = Type.Union([text('`a@b` or `Name <a@b>`.', 'Ana <ana@example.com>'), NamedAddress], {
+  title: 'Address',
+  want: addressForms,
+  description: 'A mailbox, with or without a display name.',
+});
 
 const OneAddress = Type.Union([Address, Type.Array(Address, { minItems: 1, maxItems: 1 })], { want: addressForms });
 
@@ -34,24 +37,13 @@ const Addresses = Type.Union([Address, Type.Array(Address)], {
 
 const Attachment = Type.Object(
   {
-    content: Type.String({
-      description: 'The octets in base64 (RFC 4648 §4), padded, without line breaks.',
-      example: 'SGVsbG8=',
-    }),
+    content: text('The octets in base64 (RFC 4648 §4), padded, without line breaks.', 'SGVsbG8='),
     filename: Optional(Type.String({ maxLength: 255, example: 'hello.txt' })),
-    type: Optional(
-      Type.String({
-        maxLength: 998,
-        description: 'Media type; application/octet-stream where absent.',
-        example: 'text/plain',
-      }),
-    ),
+    type: Optional(text('Media type; application/octet-stream where absent.', 'text/plain', { maxLength: 998 })),
     disposition: Optional(
       Type.Enum(['attachment', 'inline'], { description: 'attachment where absent; inline goes beside the HTML.' }),
     ),
-    content_id: Optional(
-      Type.String({ maxLength: 998, description: 'What `cid:` in the HTML names.', example: 'logo@example.com' }),
-    ),
+    content_id: Optional(text('What `cid:` in the HTML names.', 'logo@example.com', { maxLength: 998 })),
   },
   { ...strict, title: 'Attachment' },
 );
@@ -76,10 +68,8 @@ export const SendRequest = Type.Object(
     bcc: Optional(Addresses),
     reply_to: Optional(Addresses),
     subject: Type.String({ example: 'Hello' }),
-    text: Optional(
-      Type.String({ description: 'The plain text. One of text and html is required.', example: 'A first message.' }),
-    ),
-    html: Optional(Type.String({ description: 'The HTML.', example: '<p>A first message.</p>' })),
+    text: Optional(text('The plain text. One of text and html is required.', 'A first message.')),
+    html: Optional(text('The HTML.', '<p>A first message.</p>')),
     attachments: Optional(Type.Array(Attachment)),
     headers: Optional(Headers),
   },
@@ -101,18 +91,14 @@ export const SendRequest = Type.Object(
 /** The body of `send_raw` (D46). */
 export const SendRawRequest = Type.Object(
   {
-    from: Type.String({
-      description: 'The reverse-path, as of MAIL FROM; empty is the null one.',
-      example: 'shop@example.com',
-    }),
+    from: text('The reverse-path, as of MAIL FROM; empty is the null one.', 'shop@example.com'),
     recipients: Type.Array(Type.String({ example: 'you@example.net' }), {
       description: 'As of RCPT TO. Headers such as To add none.',
     }),
-    mime_message: Type.String({
-      description:
-        'The message with its header section, lines ending with CRLF, as a client would send it by SMTP. One without any CRLF is text whose lines end with LF, and is converted.',
-      example: 'From: shop@example.com\r\nSubject: Hello\r\n\r\nHi.\r\n',
-    }),
+    mime_message: text(
+      'The message with its header section, lines ending with CRLF, as a client would send it by SMTP. One without any CRLF is text whose lines end with LF, and is converted.',
+      'From: shop@example.com\r\nSubject: Hello\r\n\r\nHi.\r\n',
+    ),
   },
   { ...strict, title: 'SendRawRequest', description: 'A finished MIME message with its envelope.' },
 );
@@ -179,7 +165,7 @@ export const ValidateResult = Type.Object(
 
 /** `/accounts/{account_id}`. */
 export const accountPath = Type.Object(
-  { account_id: Type.String({ description: 'The id or the name of the account.', example: 'dev' }) },
+  { account_id: text('The id or the name of the account.', 'dev') },
   { additionalProperties: false },
 );
 
@@ -188,7 +174,7 @@ export const RehearseRequest = Type.Union([
   SendRequest,
   SendRawRequest,
   Type.Object(
-    { raw: Type.String({ description: 'A message as it would be handed in by SMTP, with line ends of CRLF or LF' }) },
+    { raw: text('A message as it would be handed in by SMTP, with line ends of CRLF or LF') },
     { title: 'RehearseRawRequest' },
   ),
 ]);

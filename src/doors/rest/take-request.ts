@@ -3,8 +3,12 @@
 import type { FastifyRequest } from 'fastify';
 import type { Scope } from '../../accounts/account.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
-import type { HeaderField } from '../../mail/header/header-field.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES, readMessage } from '../../mail/header/header-reader.ts';
+import {
+  type HeaderField,
+  MAX_HEADER_FIELDS,
+  MAX_HEADER_SECTION_BYTES,
+  readMessage,
+} from '../../mail/header/header-reader.ts';
 import type { Submission, Violation } from '../../pipeline/submit.ts';
 import type { Fault } from '../../web/http/envelope.ts';
 import { pointerStep } from '../../web/http/json/cut-text.ts';
@@ -20,8 +24,7 @@ import {
 import { compileJudge, documentFaults } from '../../web/http/schema-faults.ts';
 import { submitterOf } from '../../web/http/v4-app.ts';
 import { type ApiMailbox, readAddresses, readPathAddress, sizeOfAddresses, writeAddresses } from './addresses.ts';
-import { invalid } from './invalid.ts';
-import { faultOf } from './merge-faults.ts';
+import { faultOf, invalid } from './faults.ts';
 import { readContent, subjectViolations } from './read-content.ts';
 import {
   areTooLarge,

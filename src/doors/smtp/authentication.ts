@@ -9,7 +9,6 @@ import { type Answer, replies } from './replies.ts';
 
 // A client's responses in SASL PLAIN (RFC 4616) and LOGIN. The password is an API token (D93).
 
-/** The user name and password that the client sent. */
 interface Login {
   readonly userName: string;
   readonly password: string;
@@ -90,7 +89,6 @@ export class Authentication extends Part<{ readonly context: DialogueContext; re
     this.#exchange = undefined;
   }
 
-  /** Ends an exchange that cannot go on. */
   cancel(): void {
     this.#exchange = undefined;
   }

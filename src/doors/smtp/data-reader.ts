@@ -192,7 +192,6 @@ function dotBehindCrlf(chunk: Buffer, from: number): number {
   return found < 0 ? -1 : found + 2;
 }
 
-/** Moves octets towards the chunk's beginning. */
 function moveDown(chunk: Buffer, to: number, { start, end }: { readonly start: number; readonly end: number }): void {
   if (end - start > nearby) {
     chunk.copyWithin(to, start, end);

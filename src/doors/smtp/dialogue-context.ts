@@ -27,7 +27,6 @@ export interface MailSession {
   readonly helo: string | undefined;
   /** The submitter that has authenticated or that the listener names. */
   readonly submitter: Submitter | undefined;
-  /** The owner of the octets of a message. */
   readonly bodyOwner: BodyOwner;
   readonly refusalFacts: SessionFacts;
   /** Reads the submitter's token again; undefined where it no longer counts (D94). */
@@ -68,14 +67,11 @@ export interface DialogueContext {
   readonly listener: SmtpListener;
   readonly limits: SmtpLimits;
   readonly accounts: DoorAccounts;
-  /** The room in memory for messages under way. */
   readonly bodies: BodyBudget;
   readonly log: Logger;
-  /** Tells whether the account's suppression list holds the recipient (D51). */
   readonly suppressed: (account: Account, recipient: string) => MaybePromise<boolean>;
   /** Checks the account's rates before the octets of a message are taken, and charges nothing yet (D41). */
   readonly rateLimit: (account: Account, recipients: number) => MaybePromise<Violation | undefined>;
-  /** The count of wrong tokens over all doors. */
   readonly guessing: Guessing;
   readonly onAuthFailure: () => void;
   /** The mail commands where they are others than those of submission: a bounce listener's (D40a). */

@@ -42,7 +42,6 @@ export class Dialogue implements MailSession {
     this.#mail = context.commands ? context.commands(parts) : new MailCommands(parts);
   }
 
-  /** The account and credential of the session, once known. */
   get submitter(): Submitter | undefined {
     return this.#client.submitter() ?? this.#authentication.submitter;
   }
@@ -56,7 +55,6 @@ export class Dialogue implements MailSession {
     return this.#authentication.pending;
   }
 
-  /** The name of HELO or EHLO, as given. */
   get helo(): string | undefined {
     return this.#helo?.name;
   }
@@ -93,7 +91,6 @@ export class Dialogue implements MailSession {
     this.#mail.reset();
   }
 
-  /** The owner of the octets of the transaction's message. */
   get bodyOwner(): BodyOwner {
     return { door: 'smtp', account: this.submitter?.account.id ?? '', address: this.#client.address };
   }

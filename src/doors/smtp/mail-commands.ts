@@ -21,7 +21,6 @@ interface MailTransaction {
   readonly requireTls: boolean;
   /** Octets as declared (RFC 1870); 0 where none were. */
   readonly size: number;
-  /** RET and ENVID. */
   readonly asked: Pick<DsnRequest, 'ret' | 'envid'>;
   /** NOTIFY and ORCPT of the recipients that have one. */
   readonly askedFor: Map<string, RecipientRequest>;
@@ -226,7 +225,6 @@ export class MailCommands extends Part<CommandParts> implements TransactionComma
     );
   }
 
-  /** Reports a refusal with the facts of the session, and gives the answer. */
   #refuse(refusal: Omit<RefusalFacts, keyof SessionFacts | 'reply'>, answer: Answer): Answer {
     const { code, enhanced } = answer;
     const reply = enhanced === undefined ? { code } : { code, enhanced };

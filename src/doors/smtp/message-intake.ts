@@ -4,7 +4,7 @@ import { laterPeriod } from '../../accounts/observe-period.ts';
 import { Unavailable } from '../../base/errors.ts';
 import { parseAddressList } from '../../mail/address/address.ts';
 import { readPath } from '../../mail/address/path.ts';
-import type { HeaderField } from '../../mail/header/header-field.ts';
+import type { HeaderField } from '../../mail/header/header-reader.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import { unfold } from '../../mail/header/header-text.ts';
 import { type MimePart, walkMime } from '../../mail/mime/mime-walk.ts';

@@ -71,7 +71,6 @@ export interface SmtpDoorChange {
    * @returns where the door listens now
    */
   commit(drainMs: number): readonly BoundListener[];
-  /** Gives up the change: new sockets are closed. */
   abort(): Promise<void>;
 }
 

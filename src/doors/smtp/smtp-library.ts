@@ -10,7 +10,7 @@ import { createSecureContext, TLSSocket } from 'node:tls';
 import { SMTPServer } from 'smtp-server';
 import { SMTPConnection } from 'smtp-server/lib/smtp-connection.js';
 import { SMTPStream } from 'smtp-server/lib/smtp-stream.js';
-import { takePlace } from '../../base/net/bound-addresses.ts';
+import { takePlace } from '../../base/net/own-doors.ts';
 import type { SessionTls } from '../../mail/transcript.ts';
 import type { SmtpListener } from './settings.ts';
 

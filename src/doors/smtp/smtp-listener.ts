@@ -7,7 +7,7 @@ import { ConfigurationError } from '../../base/errors.ts';
 import { randomHex } from '../../base/ids.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import { addressTest } from '../../base/net/address-test.ts';
-import { listenFault } from '../../base/net/listen-fault.ts';
+import { listenFault } from '../../base/net/own-doors.ts';
 import { normalAddress } from '../../base/net/socket-address.ts';
 import type { ConnectionCounter, ConnectionSlot } from './connection-counter.ts';
 import { SessionTranscript } from './record/session-transcript.ts';

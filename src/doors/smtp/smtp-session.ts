@@ -70,7 +70,6 @@ export class SmtpSession extends LibraryConnection implements WireListener {
   #busy = false;
   /** The room in memory held by the message that is coming in or being judged. */
   #reservation: BodyReservation | undefined;
-  /** The message that is coming in, and its pace. */
   #incoming: { readonly data: DataReader; readonly pace: BodyPace } | undefined;
   #draining = false;
 
@@ -304,7 +303,6 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     this.#out += text;
   }
 
-  /** Writes the waiting replies once there are enough of them. */
   #flushMuch(): Promise<void> | undefined {
     return this.#out.length < maxWaitingOctets ? undefined : this.#flush();
   }

@@ -57,7 +57,6 @@ export class WireReader extends LibraryReader {
     this.#data = data;
   }
 
-  /** The reader is reading message octets. */
   get inData(): boolean {
     return this.#data !== undefined;
   }

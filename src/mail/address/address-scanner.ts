@@ -43,7 +43,6 @@ export class Scanner {
     this.#text = text;
   }
 
-  /** Gives the next token without taking it. */
   peek(): AddressToken {
     this.#next ??= this.#read();
     return this.#next;

@@ -16,7 +16,6 @@ export interface Mailbox {
   readonly phrase: readonly string[];
   /** What the comments hold, in their order: quoted-pairs resolved, encoded-words not decoded. */
   readonly comments: readonly string[];
-  /** The address stands in angle brackets. */
   readonly inBrackets: boolean;
   /** Where the addr-spec stands in the text: [start, end). A missing domain is put in at `end`. */
   readonly start: number;
@@ -95,7 +94,6 @@ type AddrSpec = Pick<Mailbox, 'localPart' | 'domain' | 'start' | 'end'> & {
   readonly comments: readonly AddressToken[];
 };
 
-/** Takes what follows the `@` of an addr-spec. */
 function takeDomain(scanner: Scanner, at: AddressToken): Parts {
   const parts = takeWords(scanner);
   if (parts.words.length === 0) throw unexpected(scanner.peek().kind === 'end' ? at : scanner.peek());

@@ -1,7 +1,6 @@
 // Gives all spellings of one mailbox the same form, for lists that ask whether two addresses are the same (D51).
 
-import { quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
-import { atext } from './atext.ts';
+import { atext, quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
 import { asciiDomain, splitMailbox } from './domain.ts';
 import { readPath } from './path.ts';
 

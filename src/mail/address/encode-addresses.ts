@@ -215,7 +215,6 @@ function areTwoWords(before: ListToken | undefined, token: ListToken): boolean {
   return before.kind === 'quoted' || token.kind === 'quoted';
 }
 
-/** Writes a comment, an address, or the words that may be one. */
 function writePiece({ raw, tokens }: Piece): string {
   if (!needsEncoding(raw)) return raw;
   return tokens.map((token, index) => (index === 0 ? '' : token.gap) + writeToken(token)).join('');

@@ -2,8 +2,7 @@
 // folds or white space, literals that are IP addresses, and parameters on the same line. What both have in common (atext,
 // quoted-strings, domains) is shared code.
 
-import { closingEnd } from '../header/quoted-text.ts';
-import { atext } from './atext.ts';
+import { atext, closingEnd } from '../header/quoted-text.ts';
 import { addressLiteral, asciiDomain } from './domain.ts';
 
 /** One path as it stands in a command line. */
@@ -35,7 +34,6 @@ function localPartEnd(text: string, start: number): number {
   return end < 0 || controls.test(text.slice(start, end)) ? -1 : end;
 }
 
-/** Reads the domain or address literal at `start`. */
 function readDomain(text: string, start: number): { readonly domain: string; readonly end: number } | undefined {
   let end = start;
   if (text[start] === '[') {

@@ -2,9 +2,8 @@
 
 import { encodedWords, hasNonAscii } from '../header/encoded-word.ts';
 import { decodeWords } from '../header/header-text.ts';
-import { quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
+import { atext, quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
 import type { Mailbox } from './address.ts';
-import { atext } from './atext.ts';
 import { asciiDomain } from './domain.ts';
 
 /** A mailbox as the text of a field, or why it cannot be written so that every reader sees the same. */
@@ -38,7 +37,6 @@ function isStrictWord(word: string): boolean {
   return word.length <= 75 && strictWord.test(word);
 }
 
-/** Takes quotes and backslashes off a quoted-string. */
 function unquote(word: string): string {
   return word.startsWith('"') ? withoutQuotedPairs(word.slice(1, -1)) : word;
 }

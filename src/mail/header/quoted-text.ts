@@ -49,3 +49,6 @@ export function withoutQuotedPairs(text: string): string {
 export function quotedString(text: string): string {
   return `"${text.replace(/["\\]/g, '\\$&')}"`;
 }
+
+/** Atext (RFC 5322 §3.2.3, RFC 5321 §4.1.2) as the inside of a character class, for regular expressions with or without `u`. */
+export const atext = "A-Za-z0-9!#$%&'*+\\-/=?^_`{|}~";

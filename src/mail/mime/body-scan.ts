@@ -1,13 +1,12 @@
-// Finds in one pass a body's 8-bit, NUL, bare CR or LF, longest line and last line end (RFC 5321 §2.3.8, §4.5.3.1.6; D11, D20).
+// Finds in one pass a body's 8-bit, NUL, bare CR or LF and longest line (RFC 5321 §2.3.8, §4.5.3.1.6; D11, D20), and repairs
+// line ends, since SMTP knows only CRLF.
 
 import { isAscii } from 'node:buffer';
 import { CR, LF } from '../octets.ts';
 
 /** What one pass over a body found. */
 export interface BodyFacts {
-  /** An octet over 127. */
   readonly eightBit: boolean;
-  /** An octet 0. */
   readonly nul: boolean;
   /** A CR without LF behind it. */
   readonly bareCr: boolean;
@@ -15,8 +14,6 @@ export interface BodyFacts {
   readonly bareLf: boolean;
   /** Octets of the longest line, its line end not counted; a bare CR or LF ends a line too. */
   readonly longestLine: number;
-  /** The last two octets are CRLF; true for an empty body. */
-  readonly endsWithCrlf: boolean;
 }
 
 /** Lets other work run between two slices of a large body; the caller hands it in. It is cheap when no other work waits. */
@@ -34,7 +31,6 @@ export function createBodyScan() {
   let longestLine = 0;
   let openLine = 0;
   let pendingCr = false;
-  let endsWithCrlf = true;
 
   function endLine(length: number): void {
     if (length > longestLine) longestLine = length;
@@ -88,9 +84,6 @@ export function createBodyScan() {
       if (chunk.length === 0) return;
       eightBit ||= !isAscii(chunk);
       nul ||= chunk.includes(0);
-      const last = chunk[chunk.length - 1];
-      const afterCr = chunk.length > 1 ? chunk[chunk.length - 2] === CR : pendingCr;
-      endsWithCrlf = last === LF && afterCr;
       const start = settleCr(chunk);
       if (start < chunk.length) scanLines(chunk, start);
     },
@@ -101,7 +94,6 @@ export function createBodyScan() {
       bareCr: bareCr || pendingCr,
       bareLf,
       longestLine: Math.max(longestLine, openLine),
-      endsWithCrlf,
     }),
   };
 }
@@ -114,4 +106,56 @@ export async function scanBody(body: Buffer, yieldToEventLoop?: YieldToEventLoop
     scan.push(body.subarray(start, start + sliceSize));
   }
   return scan.result();
+}
+
+const crlf = Buffer.from('\r\n');
+
+/** Turns every bare CR and bare LF of a body into CRLF. @param yieldToEventLoop called between two slices of a large body */
+export async function repairLineEndings(body: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
+  const pieces: Buffer[] = [];
+  let start = 0;
+  while (start < body.length) {
+    if (start > 0) await yieldToEventLoop?.();
+    let end = Math.min(start + sliceSize, body.length);
+    // A CRLF is never cut in two.
+    if (body[end - 1] === CR && body[end] === LF) end += 1;
+    pieces.push(repairSlice(body.subarray(start, end)));
+    start = end;
+  }
+  return pieces.length === 1 ? (pieces[0] ?? body) : Buffer.concat(pieces);
+}
+
+/** Repairs a slice octet by octet: a string would cost ten times as much. Gives back the slice itself if it needs nothing. */
+function repairSlice(slice: Buffer): Buffer {
+  const missing = countMissing(slice);
+  if (missing === 0) return slice;
+  const target = Buffer.allocUnsafe(slice.length + missing);
+  let written = 0;
+  let last = 0;
+  for (let index = 0; index < slice.length; index += 1) {
+    const octet = slice[index] ?? 0;
+    if (octet === LF && last !== CR) target[written++] = CR;
+    target[written++] = octet;
+    if (octet === CR && slice[index + 1] !== LF) target[written++] = LF;
+    last = octet;
+  }
+  return target;
+}
+
+function countMissing(slice: Buffer): number {
+  let missing = 0;
+  let last = 0;
+  for (let index = 0; index < slice.length; index += 1) {
+    const octet = slice[index] ?? 0;
+    if (octet === LF ? last !== CR : octet === CR && slice[index + 1] !== LF) missing += 1;
+    last = octet;
+  }
+  return missing;
+}
+
+/** Gives the body itself when it is empty or ends with CRLF, else a copy with CRLF behind it. */
+export function endWithCrlf(body: Buffer): Buffer {
+  const length = body.length;
+  if (length === 0 || (body[length - 1] === LF && body[length - 2] === CR)) return body;
+  return Buffer.concat([body, crlf]);
 }

@@ -4,8 +4,13 @@
 import type MimeNode from 'nodemailer/lib/mime-node';
 import { parseMediaType } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
-import { scanBody, sliceSize, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
-import { endWithCrlf, repairLineEndings } from '../../mail/mime/line-endings.ts';
+import {
+  endWithCrlf,
+  repairLineEndings,
+  scanBody,
+  sliceSize,
+  type YieldToEventLoop,
+} from '../../mail/mime/body-scan.ts';
 import type { TopLevel } from '../../mail/mime/mime-walk.ts';
 import { base64Size, encodeSmaller, writeBase64 } from '../../mail/mime/transfer-encoding.ts';
 import type { Violation } from '../policy/rejections.ts';

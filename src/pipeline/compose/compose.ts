@@ -1,17 +1,59 @@
-// Composes the exact message that leaves: platform fields, order, casing, folding (D20-D30; order D22).
+// Composes the exact message that leaves, CRLF throughout: platform fields, order, casing, folding (D20-D30; order D22).
 
 import type { KeyObject } from 'node:crypto';
 import { addressLiteral, asciiDomain } from '../../mail/address/domain.ts';
 import type { Envelope } from '../../mail/envelope.ts';
 import { hasNonAscii } from '../../mail/header/encoded-word.ts';
-import type { HeaderField } from '../../mail/header/header-field.ts';
+import type { HeaderField } from '../../mail/header/header-reader.ts';
 import { mailDate } from '../../mail/mail-date.ts';
 import { makeTokens } from '../../mail/return-token.ts';
 import { type FieldKind, writeField } from '../../mail/write-field.ts';
-import type { Checked, CheckedField, MimeFieldName } from '../policy/checked.ts';
-import type { Submission, Via } from '../policy/submission.ts';
+import type { Violation } from '../policy/rejections.ts';
+import type { Checked, CheckedField, MimeFieldName, Submission, Via } from '../policy/submission.ts';
 import { fieldKind, longFieldLength, readRaw, verbatimField, type WriteLongField } from './field-text.ts';
-import type { BodyPlan, Message, MessageField } from './message.ts';
+
+/** A finished field: folded, encoded, with its line end. */
+export interface MessageField {
+  readonly name: string;
+  /** `Name: value CRLF`, folds included. ASCII except for addresses of an SMTPUTF8 message, which leave as UTF-8. */
+  readonly line: string;
+}
+
+/** A composed message, not yet signed. Once it is composed, fields are only put before the others. */
+export interface Message {
+  readonly checked: Checked;
+  /** UUIDv7: the queue id and the local part of Message-ID (D23). */
+  readonly id: string;
+  /** `<uuid@platform domain>`, with the brackets. */
+  readonly messageId: string;
+  /** The reverse-path that leaves: b+TOKEN@..., or '' (D26, D50). */
+  readonly reversePath: string;
+  /** Acceptance time, milliseconds since 1970. */
+  readonly acceptedAt: number;
+  /** Trace fields (ours first), which stand above the signatures (D22). */
+  readonly trace: readonly MessageField[];
+  /** All other fields in the order of D22. */
+  readonly fields: readonly MessageField[];
+  /** CRLF throughout, 7-bit (D20). */
+  readonly body: Buffer;
+  /** A header field holds raw UTF-8: the next hop must offer SMTPUTF8. */
+  readonly smtputf8: boolean;
+}
+
+/** A body as it leaves, and the changes to the fields that describe it. */
+export interface BodyPlan {
+  /** CRLF throughout, 7-bit, ends with CRLF or is empty. The given Buffer itself where nothing had to change. */
+  readonly body: Buffer;
+  /** The new value of Content-Type, in one line; absent: the given one stays. */
+  readonly contentType?: string;
+  /** The new value of Content-Transfer-Encoding; absent: the given one stays. */
+  readonly transferEncoding?: string;
+}
+
+/** The plan, or every reason why the body cannot leave. */
+export type BodyPlanResult =
+  | { readonly ok: true; readonly plan: BodyPlan }
+  | { readonly ok: false; readonly violations: readonly Violation[] };
 
 const plainMailbox = /^[!-~]+@[!-~]+$/;
 
@@ -69,8 +111,7 @@ export interface Platform {
   readonly hmacKey: KeyObject;
 }
 
-/** What composing needs besides the message. */
-export interface ComposeContext {
+interface ComposeContext {
   /** UUIDv7 of the message. */
   readonly id: string;
   /** Acceptance time, milliseconds since 1970. */
@@ -83,7 +124,7 @@ export interface ComposeContext {
 }
 
 /** Finished fields by what they were made of: a field, or the body's plan for the Content-Type that it changes. */
-export type WrittenFields = ReadonlyMap<CheckedField | BodyPlan, string>;
+type WrittenFields = ReadonlyMap<CheckedField | BodyPlan, string>;
 
 /** The fields that are written from their text. */
 function writtenOf({ lifted, custom, mime }: Checked): readonly CheckedField[] {

@@ -2,21 +2,24 @@
 
 import { parseMediaType } from '../../mail/header/content-type.ts';
 import { maximumLineLength } from '../../mail/header/fold.ts';
-import { type BodyFacts, scanBody, type YieldToEventLoop } from '../../mail/mime/body-scan.ts';
-import { endWithCrlf, repairLineEndings } from '../../mail/mime/line-endings.ts';
+import {
+  type BodyFacts,
+  endWithCrlf,
+  repairLineEndings,
+  scanBody,
+  type YieldToEventLoop,
+} from '../../mail/mime/body-scan.ts';
 import { type TopLevel, walkMime } from '../../mail/mime/mime-walk.ts';
 import type { Violation } from '../policy/rejections.ts';
 import type { Submission, Via } from '../policy/submission.ts';
+import type { BodyPlanResult } from './compose.ts';
 import type * as Composer from './compose-parts.ts';
 import type { WriteLongField } from './field-text.ts';
-import type { BodyPlanResult } from './message.ts';
 import { repairParts } from './repair-parts.ts';
 
 /** How other work gets its turns; without these functions the body is planned without a pause. */
 export interface PlanOptions {
-  /** Called between two slices of a large body. */
   readonly yieldToEventLoop?: YieldToEventLoop | undefined;
-  /** Writes long header fields of parts on another thread. */
   readonly writeLong?: WriteLongField | undefined;
 }
 

@@ -18,9 +18,8 @@ import {
 } from '../../mail/mime/mime-walk.ts';
 import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../../mail/mime/transfer-encoding.ts';
 import type { Violation } from '../policy/rejections.ts';
-import { readRaw, type WriteLongField } from './field-text.ts';
-import type { BodyPlanResult } from './message.ts';
-import { type HeaderChange, rewriteHeader } from './rewrite-header.ts';
+import type { BodyPlanResult } from './compose.ts';
+import { type HeaderChange, readRaw, rewriteHeader, type WriteLongField } from './field-text.ts';
 
 const CR = 13;
 const LF = 10;
@@ -64,7 +63,6 @@ export interface RepairInput {
   readonly writeLong: WriteLongField | undefined;
 }
 
-/** Octets that replace a range of the body. */
 interface Edit {
   readonly start: number;
   readonly end: number;
@@ -130,7 +128,6 @@ function refuse(repair: Repair, message: string): void {
   repair.violations.push({ code: 'E_VALIDATION_ERROR', message });
 }
 
-/** Names a part for a violation's message. */
 function named(part: MimePart): string {
   const { type, subtype } = part.contentType;
   return `${part.path === '' ? 'The body' : `Part ${part.path}`} (${`${type}/${subtype}`.slice(0, 60)})`;
@@ -195,7 +192,6 @@ async function repairSigned(repair: Repair, part: MimePart): Promise<HeaderChang
   return declares8Bit(part) ? { transferEncoding: '7bit' } : {};
 }
 
-/** The innermost part whose octets are 8-bit. */
 function findEightBit(body: Buffer, part: MimePart): MimePart {
   for (const child of part.children) {
     if (!isAscii(body.subarray(child.header.start, child.end))) return findEightBit(body, child);
@@ -292,7 +288,6 @@ function withCharset(repair: Repair, part: MimePart): string | undefined {
   return `${withoutEnd(value)}; charset=${charset}`;
 }
 
-/** Removes semicolons and white space from the end. */
 function withoutEnd(value: string): string {
   let end = value.length;
   while (end > 0 && '; \t'.includes(value[end - 1] ?? '')) end -= 1;

@@ -1,13 +1,11 @@
 // Answers the policy's question: may this submission leave, and in what form? Pure (D1-D11, D13, D42b).
 
-import type { Checked, CheckedField, HeaderUsage, LiftedFields } from './checked.ts';
 import { verdictLetters } from './explain.ts';
-import { type CheckContext, type Judgement, judge } from './judge.ts';
+import { type CheckContext, type Judgement, judge, passesOf } from './judge.ts';
 import { completeAddresses, isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
 import { observe } from './observe.ts';
 import type { Violation } from './rejections.ts';
-import type { Submission } from './submission.ts';
-import { passesOf } from './trace.ts';
+import type { Checked, CheckedField, HeaderUsage, LiftedFields, Submission } from './submission.ts';
 
 export type { CheckContext } from './judge.ts';
 export { mayStrip } from './strip.ts';

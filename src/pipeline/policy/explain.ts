@@ -1,12 +1,11 @@
 // Tells the policy's verdict on each header (D47), and in one letter what became of it, so that a record costs next to nothing.
 
-import type { HeaderUsage } from './checked.ts';
 import { findHeader, type HeaderRow } from './header-catalogue.ts';
 import { type CheckContext, type Judgement, judge } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
 import { isReplacedByOriginalFrom, type Sender, withMappedPath } from './judge-sender.ts';
 import type { Violation } from './rejections.ts';
-import type { Submission } from './submission.ts';
+import type { HeaderUsage, Submission } from './submission.ts';
 import { asciiLower, headerLimits } from './value-rules.ts';
 
 /** What becomes of a header. */

@@ -1,14 +1,13 @@
 // Judges one header field by itself: its name, class, characters, length and value (in the order of rules of D2).
 
-import type { FieldFault, HeaderField } from '../../mail/header/header-field.ts';
+import type { FieldFault, HeaderField } from '../../mail/header/header-reader.ts';
 import { decodeWords, trimBlanks } from '../../mail/header/header-text.ts';
 import { readRawText } from '../../mail/header/raw-text.ts';
 import { canFoldAddresses } from '../../mail/write-field.ts';
-import type { CheckedField } from './checked.ts';
 import { findHeader, type HeaderRow, headerCatalogue, type OverSmtp } from './header-catalogue.ts';
 import { type RejectionCode, tellingWords } from './rejections.ts';
 import type { Stripper, StripReason } from './strip.ts';
-import type { Submission } from './submission.ts';
+import type { CheckedField, Submission } from './submission.ts';
 import {
   asciiLower,
   byteOrderMarkFault,

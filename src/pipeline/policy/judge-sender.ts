@@ -6,9 +6,8 @@ import { type AddressList, type Mailbox, parseAddressList } from '../../mail/add
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { writeMailbox } from '../../mail/address/write-mailbox.ts';
 import { decodeWords } from '../../mail/header/header-text.ts';
-import type { CheckedField } from './checked.ts';
 import { type RejectionCode, tellingWords, type Violation } from './rejections.ts';
-import type { Submission } from './submission.ts';
+import type { CheckedField, Submission } from './submission.ts';
 import { shown } from './value-rules.ts';
 
 const originalFromName = 'X-Original-From';
@@ -41,7 +40,6 @@ export function isReplacedByOriginalFrom(key: string, sender: Sender | undefined
 /** The verdict on the sender: faults of the fields themselves, and domains that the account may not send from. */
 export interface SenderVerdict {
   readonly sender: Sender | undefined;
-  /** What is wrong with the From header itself. */
   readonly malformed: Violation | undefined;
   /** What is wrong with the reverse-path. */
   readonly envelope: Violation | undefined;
@@ -79,7 +77,6 @@ function malformed(reason: string): FromMailbox {
   return { code: 'E_VALIDATION_ERROR', reason };
 }
 
-/** Reads the one mailbox of a From header (D4b). */
 function oneMailbox(text: string): FromMailbox {
   const list: AddressList = parseAddressList(text, { strict: true });
   if (!list.ok) return malformed(`From is malformed: ${list.reason}; got "${shown(text)}"`);

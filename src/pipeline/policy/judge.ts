@@ -1,9 +1,7 @@
-// Judges a whole submission: every field by itself, then names that repeat, headers that need another, the sender, and
-// the limits over all headers (D1-D11, D42b). `check` and `explain` both use this result, so they cannot disagree.
+// Judges a whole submission: every field by itself, then names that repeat, headers that need another, the sender, mail
+// that goes in a circle (D4, RFC 5321 §6.3), and the limits over all headers (D1-D11, D42b). `check` and `explain` both use this result, so they cannot disagree.
 
-import type { HeaderField } from '../../mail/header/header-field.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
-import type { HeaderUsage } from './checked.ts';
+import { type HeaderField, MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import {
   type FieldViolation,
   isApiHeader,
@@ -21,9 +19,37 @@ import {
 } from './judge-sender.ts';
 import { tellingWords, type Violation } from './rejections.ts';
 import { createStripper, type Stripper } from './strip.ts';
-import type { Submission } from './submission.ts';
-import { loopReason } from './trace.ts';
+import type { HeaderUsage, Submission } from './submission.ts';
 import { headerLimits, parseUnsubscribe, shown } from './value-rules.ts';
+
+/** More Received headers than this are a loop (D4). */
+export const MAX_RECEIVED = 50;
+/** How often a message may have passed this gateway before: once or twice is a forwarding, more often a loop. */
+const MAX_PASSES = 3;
+
+/** A number of passes that is written into a field is believed up to this one. */
+const passPattern = /^ \(postern(?:; pass (\d{1,3}))?\)/;
+
+/** How often a message has passed this gateway by its Received fields; where these were removed (D4a), the last one says it. */
+export function passesOf(trace: readonly HeaderField[], hostname: string): number {
+  const own = `by ${hostname.toLowerCase()}`;
+  let passes = 0;
+  for (const { rawBytes } of trace) {
+    const text = rawBytes.toString('latin1').replace(/\s+/g, ' ').toLowerCase();
+    const start = text.indexOf(`${own} (postern`);
+    const found = start < 0 ? undefined : passPattern.exec(text.slice(start + own.length));
+    if (found) passes += Number(found[1] ?? 1);
+  }
+  return passes;
+}
+
+/** Says why a message is in a loop, if it is. @param trace all its Received headers @param hostname the gateway's, if known */
+function loopReason(trace: readonly HeaderField[], hostname: string | undefined): string | undefined {
+  if (trace.length > MAX_RECEIVED) return `${trace.length} Received headers, over ${MAX_RECEIVED} are a mail loop`;
+  const passes = hostname === undefined ? 0 : passesOf(trace, hostname);
+  if (passes <= MAX_PASSES) return undefined;
+  return `The message has passed this gateway ${passes} times, over ${MAX_PASSES} are a mail loop`;
+}
 
 /** What the policy needs to know besides the submission. */
 export interface CheckContext {

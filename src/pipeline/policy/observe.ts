@@ -1,15 +1,13 @@
 // Observes instead of refusing (D4c): while an operator moves an old estate, refused headers are removed and named if
 // that is enough to admit the message. From, the envelope and the body are judged as always.
 
-import type { HeaderField } from '../../mail/header/header-field.ts';
+import type { HeaderField } from '../../mail/header/header-reader.ts';
 import { trimBlanks } from '../../mail/header/header-text.ts';
-import type { ObservedHeader } from './checked.ts';
-import { type CheckContext, type Judgement, judge, usageBytes } from './judge.ts';
+import { type CheckContext, type Judgement, judge, MAX_RECEIVED, usageBytes } from './judge.ts';
 import type { JudgedField } from './judge-field.ts';
 import type { RejectionCode } from './rejections.ts';
 import { mayStrip } from './strip.ts';
-import type { Submission } from './submission.ts';
-import { MAX_RECEIVED } from './trace.ts';
+import type { ObservedHeader, Submission } from './submission.ts';
 import { headerLimits } from './value-rules.ts';
 
 /** Whether removing a header cures each reason. Where it does not, the message is refused as always. */

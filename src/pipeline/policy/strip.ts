@@ -1,7 +1,7 @@
 // Decides which fields of a message are removed because the operator said so for the credential (D4a, D4e).
 
 import { hasName, type StripRules } from '../../accounts/strip-rules.ts';
-import type { HeaderField } from '../../mail/header/header-field.ts';
+import type { HeaderField } from '../../mail/header/header-reader.ts';
 import { decodeWords, trimBlanks } from '../../mail/header/header-text.ts';
 import { readRawText } from '../../mail/header/raw-text.ts';
 import { findHeader } from './header-catalogue.ts';

@@ -2,7 +2,7 @@
 // List-Unsubscribe (D9). Only what the specification forbids is refused (D14).
 
 import { escapeCharacters } from '../../base/escape-text.ts';
-import { uriFault } from '../../mail/address/uri.ts';
+import { uriFault } from '../../mail/address/domain.ts';
 import { trimBlanks } from '../../mail/header/header-text.ts';
 import { skipComments } from '../../mail/header/quoted-text.ts';
 import type { HeaderRow, ValueRule } from './header-catalogue.ts';
@@ -68,24 +68,18 @@ export function forbiddenCharacter(text: string): string | undefined {
   return forbiddenNames[code] ?? `the control character 0x${code.toString(16).padStart(2, '0')}`;
 }
 
-/** What was found in a List-Unsubscribe value. */
-export interface UnsubscribeUris {
-  /** It holds an https URI with a host; other parts of it may still be wrong. */
-  readonly https: boolean;
-  /** What is wrong, ready to stand behind the header's name. */
-  readonly reason?: string;
-}
-
 function isOneAddress(afterScheme: string): boolean {
   const address = afterScheme.split(/[?#]/, 1)[0] ?? '';
   const at = address.indexOf('@');
   return at > 0 && at < address.length - 1 && address.indexOf('@', at + 1) < 0;
 }
 
+type UnsubscribeVerdict = { readonly https: boolean; readonly reason?: string };
+
 /** Octets of a URI that a line certainly holds. */
 const longestUri = 900;
 
-function judgeUri(inBrackets: string): { readonly https: boolean; readonly reason?: string } {
+function judgeUri(inBrackets: string): UnsubscribeVerdict {
   // RFC 2369 §2: folds have to stand inside a URI that no line holds (D12), and readers ignore what they leave.
   const uri = inBrackets.length > longestUri ? inBrackets.replace(/[ \t]+/g, '') : inBrackets;
   const scheme = /^[A-Za-z][A-Za-z0-9+.-]*(?=:)/.exec(uri)?.[0].toLowerCase();
@@ -97,8 +91,11 @@ function judgeUri(inBrackets: string): { readonly https: boolean; readonly reaso
   return fault === undefined ? { https: scheme === 'https' } : refused(fault);
 }
 
-/** Judges List-Unsubscribe (D9): `<https://host...>` and `<mailto:address>` with commas, comments and blanks between. Linear. */
-export function parseUnsubscribe(value: string): UnsubscribeUris {
+/**
+ * Judges List-Unsubscribe (D9): `<https://host...>` and `<mailto:address>` with commas, comments and blanks between. Linear.
+ * @returns whether it holds an https URI with a host, though other parts may be wrong; what is wrong, to stand behind the header's name
+ */
+export function parseUnsubscribe(value: string): UnsubscribeVerdict {
   const shape = 'must be <https://...> and <mailto:...> URIs in angle brackets, separated by commas';
   let https = false;
   let reason: string | undefined;

@@ -6,8 +6,7 @@ import type { EventViolation } from '../../spool/events/mail-event.ts';
 import { findHeader, type HeaderRow } from '../policy/header-catalogue.ts';
 import { type Rejection, type RejectionCode, rejections, tellingWords } from '../policy/rejections.ts';
 import { mayStrip } from '../policy/strip.ts';
-import type { Setting } from './settings.ts';
-import { isSystemsOwn, smallestSets } from './smallest-sets.ts';
+import { isSystemsOwn, type Setting, smallestSets } from './settings.ts';
 
 interface ProgramChange {
   readonly mailer: RegExp;

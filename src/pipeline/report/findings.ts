@@ -13,7 +13,6 @@ export const MAX_MAILERS = 2000;
 const maxCredentials = 2000;
 /** The name under which further mailers and credentials are told together. */
 export const otherMailers = '(others)';
-/** How many examples of a reason are kept. */
 const mostExamples = 3;
 
 /** In how many equal parts of a time the messages of a reason are counted. */

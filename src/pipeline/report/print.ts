@@ -3,8 +3,7 @@
 import { escapeCharacters } from '../../base/escape-text.ts';
 import type { Cure } from './cure.ts';
 import type { CredentialReport, MailerReport, Problem } from './findings.ts';
-import { credentialLines } from './settings.ts';
-import { escapeUnit, setSentences, yamlLines } from './yaml-lines.ts';
+import { credentialLines, escapeUnit, setSentences, yamlLines } from './settings.ts';
 
 /** Control characters, and marks that reorder or break text. */
 const steering = /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}]/gu;

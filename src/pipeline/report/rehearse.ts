@@ -1,13 +1,18 @@
-// Judges each message of an archive as the gateway would. Nothing is sent.
+// Judges messages of an archive as the gateway would, and those of the journal as another configuration would. Nothing is sent.
 
 import type { Submitter } from '../../accounts/account.ts';
+import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
+import { readMessage } from '../../mail/header/header-reader.ts';
 import { cutText, eventBounds } from '../../spool/events/event-bounds.ts';
 import type { EventViolation } from '../../spool/events/mail-event.ts';
 import { mailerOf } from '../../spool/events/refusal.ts';
+import type { Journal, JournalItem } from '../../spool/journal/journal.ts';
 import { type BuildParts, examine, type Submission, type Violation } from '../submit.ts';
 import type { ArchivedMessage } from './archive/archived-message.ts';
 import { charsetHint } from './cure.ts';
-import type { Finding } from './findings.ts';
+import { type Finding, MAX_MAILERS, otherMailers } from './findings.ts';
+import { counted, escapedText } from './print.ts';
+import { type EventsQuery, mailerName } from './read-events.ts';
 
 /** A message as `check` judges it: by SMTP, for a credential, without a client. */
 interface OfflineMessage extends Pick<ArchivedMessage, 'fields' | 'tooLarge' | 'body' | 'size'> {
@@ -48,7 +53,6 @@ export interface RehearsalParts extends Pick<BuildParts, 'sendingDomain'> {
   readonly messageBytes: number;
 }
 
-/** The mark of a message on which no field names its program. */
 const unmarked = 'without a mark';
 
 /** Completes a reverse-path without a domain, as SMTP does at MAIL (D4b). */
@@ -99,4 +103,161 @@ export async function rehearse(message: ArchivedMessage, parts: RehearsalParts):
       charset: message.charset,
     },
   };
+}
+
+/** One message under both configurations. */
+interface Compared extends Pick<Finding, 'account' | 'credential' | 'mailer'> {
+  /** Where it can be looked at. */
+  readonly id: string;
+  readonly before: 'accepted' | 'refused';
+  /** The codes for which the other configuration would refuse it; empty: it would accept it. */
+  readonly codes: readonly string[];
+}
+
+interface MailerChange extends Pick<Finding, 'account' | 'credential' | 'mailer'> {
+  refused: number;
+  accepted: number;
+  /** Of the refused, those that would pass, and of the accepted, those that would not. */
+  wouldPass: number;
+  wouldNot: number;
+  /** Messages whose verdict would change: the first of them, with the codes where they would be refused. */
+  readonly examples: string[];
+}
+
+const mostExamples = 3;
+
+/** The comparison of many messages. */
+export class VerdictComparison {
+  readonly #rows = new Map<string, MailerChange>();
+  /** Messages of which the journal keeps too little to judge them again. */
+  notKept = 0;
+  /** Whether it ended before all messages were compared. */
+  isCut = false;
+
+  add({ account, credential, mailer, id, before, codes }: Compared): void {
+    const own = `${account}/${credential}/${mailer}`;
+    const isKept = this.#rows.has(own) || this.#rows.size < MAX_MAILERS;
+    const key = isKept ? own : otherMailers;
+    const none = { refused: 0, accepted: 0, wouldPass: 0, wouldNot: 0, examples: [] };
+    const named = isKept ? { account, credential, mailer } : { account: '', credential: '', mailer: otherMailers };
+    const row: MailerChange = this.#rows.get(key) ?? { ...named, ...none };
+    this.#rows.set(key, row);
+    row[before] += 1;
+    if ((before === 'accepted') === (codes.length === 0)) return;
+    row[before === 'refused' ? 'wouldPass' : 'wouldNot'] += 1;
+    if (row.examples.length < mostExamples) row.examples.push([id, ...codes].join(' '));
+  }
+
+  /** What was compared, the most changed first. */
+  rows(): readonly MailerChange[] {
+    const weight = ({ wouldPass, wouldNot }: MailerChange): number => wouldPass + wouldNot;
+    return [...this.#rows.values()].toSorted((one, two) => weight(two) - weight(one));
+  }
+}
+
+/** Which messages of the journal are compared. */
+export type JournalWanted = Pick<EventsQuery, 'since' | 'account' | 'credential' | 'shadow'>;
+
+/** How a message is judged under the other configuration; undefined where that has no such credential. */
+export type PartsOf = (
+  account: string,
+  credential: string,
+) => Omit<RehearsalParts, 'reversePath' | 'recipients'> | undefined;
+
+/** A message as the journal has kept it. */
+export interface KeptMessage extends Pick<RehearsalParts, 'reversePath' | 'recipients'> {
+  readonly id: string;
+  readonly account: string;
+  readonly credential: string;
+  /** Header and body, of which the end may be cut. */
+  readonly octets: Uint8Array;
+  /** Octets of the whole message. */
+  readonly size: number;
+}
+
+/** Tells the codes for which the other configuration would refuse a message; none: it would accept it. */
+export type JudgeKept = (kept: KeptMessage) => Promise<readonly string[]>;
+
+/** Makes the judge by a configuration. */
+export function judgeKeptBy(partsOf: PartsOf): JudgeKept {
+  return async ({ id, account, credential, octets, size, ...envelope }) => {
+    const parts = partsOf(account, credential);
+    if (!parts) return ['E_UNAUTHORIZED'];
+    const { fields, body, tooLarge } = readMessage(Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength));
+    const { reasons } = await rehearse(
+      { name: id, fields, body, tooLarge, size, setAside: 0 },
+      { ...parts, ...envelope },
+    );
+    return [...new Set(reasons.map(({ code }) => code))];
+  };
+}
+
+const pageRows = 100;
+
+async function codesOf(journal: Pick<Journal, 'content'>, item: JournalItem, judge: JudgeKept) {
+  const { receivedHead, receivedBody } = (await journal.content(item.seq)) ?? {};
+  if (!receivedHead) return undefined;
+  const { id, account, facts } = item;
+  const octets = Buffer.concat([receivedHead, receivedBody ?? Buffer.alloc(0)]);
+  const { credential = '', sender: reversePath = '', recipients, size = octets.length } = facts;
+  return judge({ id, account, credential, reversePath, recipients, octets, size });
+}
+
+interface Going {
+  readonly judge: JudgeKept;
+  readonly onProgress?: (done: number) => void;
+  /** Asked before each message, with how many have been judged. */
+  readonly mayGoOn?: (done: number) => boolean;
+}
+
+/** Judges again what the journal has kept, the newest first, one content at a time; others go on between two messages. */
+export async function compareJournal(
+  journal: Pick<Journal, 'list' | 'content'>,
+  wanted: JournalWanted,
+  { judge, onProgress, mayGoOn }: Going,
+): Promise<VerdictComparison> {
+  const comparison = new VerdictComparison();
+  let done = 0;
+  for (let cursor: number | undefined; ; ) {
+    const page = await journal.list({ ...wanted, ...(cursor === undefined ? {} : { cursor }), limit: pageRows });
+    for (const item of page.items) {
+      await yieldToEventLoop();
+      comparison.isCut = mayGoOn?.(done) === false;
+      if (comparison.isCut) return comparison;
+      done += 1;
+      const { account, id, facts } = item;
+      const codes = item.isDamaged ? undefined : await codesOf(journal, item, judge);
+      if (!codes) {
+        comparison.notKept += 1;
+        continue;
+      }
+      const mailer = `${mailerName(facts)}${facts.shadow ? ' (shadow)' : ''}`;
+      const before = item.outcome === 'refused' ? 'refused' : 'accepted';
+      comparison.add({ account, credential: facts.credential ?? '', mailer, id, before, codes });
+    }
+    onProgress?.(done);
+    if (page.next === undefined) return comparison;
+    cursor = page.next;
+  }
+}
+
+/** The comparison as text: lines without their ends. */
+export function comparisonText(comparison: VerdictComparison): readonly string[] {
+  const rows = comparison.rows();
+  const sum = (of: 'refused' | 'accepted' | 'wouldPass' | 'wouldNot') => rows.reduce((all, row) => all + row[of], 0);
+  const changed = rows.filter(({ wouldPass, wouldNot }) => wouldPass + wouldNot > 0);
+  const refusedCount = counted(sum('refused'), 'refused message');
+  const acceptedCount = counted(sum('accepted'), 'accepted message');
+  return [
+    `Of ${refusedCount} ${sum('wouldPass').toLocaleString('en')} would pass`,
+    `Of ${acceptedCount} ${sum('wouldNot').toLocaleString('en')} would not`,
+    ...(comparison.notKept > 0
+      ? [`Of ${counted(comparison.notKept, 'message')} nothing is kept that could be judged again (journal.content)`]
+      : []),
+    ...changed.flatMap(({ account, credential, mailer, refused, accepted, wouldPass, wouldNot, examples }) => [
+      '',
+      `  ${[account, credential].map(escapedText).join('/')}, ${escapedText(mailer)}: ${wouldPass} of ${refused} refused would pass, ${wouldNot} of ${accepted} accepted would not`,
+      `      for example ${examples.map(escapedText).join(', ')}`,
+    ]),
+  ];
 }

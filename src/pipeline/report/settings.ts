@@ -1,9 +1,74 @@
 // Settings of a credential that cure refusals, as lines of its configuration (D4, D4a, D4b, D4d, D4e).
 
 import type { Credential } from '../../accounts/account.ts';
+import { senderMap } from '../../accounts/sender-map.ts';
 import { type FieldNames, hasName, type StripRules, stripRules } from '../../accounts/strip-rules.ts';
+import { isRecord } from '../../base/is-record.ts';
 import { patternsOfSets, type StripSetName, stripSetNames, stripSets } from '../policy/strip-sets.ts';
-import { isOfSet, smallestSets } from './smallest-sets.ts';
+
+/** Fields of a set that other programs write too: they do not show whose message it is. */
+const commonFields: ReadonlySet<string> = new Set([
+  'user-agent',
+  'sender',
+  'accept-language',
+  'errors-to',
+  'mail-followup-to',
+  'autocrypt',
+  'disposition-notification-to',
+]);
+
+/** With so many of its fields, a set stands for them, because more of its fields are likely to come. */
+const worthASet = 3;
+
+function covers(pattern: string, name: string): boolean {
+  const [key, start] = [name.toLowerCase(), pattern.toLowerCase()];
+  return start.endsWith('*') ? key.startsWith(start.slice(0, -1)) : key === start;
+}
+
+/** Whether a field, or a pattern, is one that a set removes. */
+function isOfSet(set: StripSetName, name: string): boolean {
+  return stripSets[set].some(({ pattern }) => pattern.toLowerCase() === name.toLowerCase() || covers(pattern, name));
+}
+
+/** Whether a field is one that only the system of one set writes: it shows where the message was. */
+function isDistinctive(set: StripSetName, name: string): boolean {
+  if (commonFields.has(name.toLowerCase()) || !isOfSet(set, name)) return false;
+  return stripSetNames.every((other) => other === set || !isOfSet(other, name));
+}
+
+/** Whether some set names a field that no other system writes. */
+export function isSystemsOwn(name: string): boolean {
+  return stripSetNames.some((set) => isDistinctive(set, name));
+}
+
+function patternsUsed(set: StripSetName, names: readonly string[]): number {
+  return stripSets[set].filter(({ pattern }) => names.some((name) => covers(pattern, name))).length;
+}
+
+function fits(set: StripSetName, names: readonly string[]): boolean {
+  if (!names.some((name) => isDistinctive(set, name))) return false;
+  const covered = names.filter((name) => isOfSet(set, name)).length;
+  return covered >= worthASet || patternsUsed(set, names) === stripSets[set].length;
+}
+
+/** Divides fields that are to be removed among named sets and names. @returns the sets, and the names that none of them has */
+export function smallestSets(names: readonly string[]): {
+  readonly sets: readonly StripSetName[];
+  readonly rest: readonly string[];
+} {
+  const sets: StripSetName[] = [];
+  let rest = [...names];
+  for (;;) {
+    const left = rest;
+    const covered = (set: StripSetName): number => left.filter((name) => isOfSet(set, name)).length;
+    const best = stripSetNames
+      .filter((set) => !sets.includes(set) && fits(set, left))
+      .toSorted((one, two) => covered(two) - covered(one) || stripSets[one].length - stripSets[two].length)[0];
+    if (best === undefined) return { sets, rest };
+    sets.push(best);
+    rest = rest.filter((name) => !isOfSet(best, name));
+  }
+}
 
 /** One setting. Names of fields are as they were given, domains A-labels. */
 export type Setting =
@@ -152,5 +217,58 @@ export function credentialLines(settings: readonly Setting[], credential?: Crede
     ...(senders ? { senders } : {}),
     ...(map?.repliesToOriginal === true ? { replyTo: 'original' as const } : {}),
     ...(charset === undefined ? {} : { legacyCharset: charset }),
+  };
+}
+
+/** Words that YAML reads as something else than text. */
+const plainText = /^(?!(?:true|false|null|yes|no|on|off|y|n)$)[A-Za-z][A-Za-z0-9_.*-]*$/i;
+
+/** A text as YAML, in quotes where it needs them. ASCII. */
+export function yamlText(text: string): string {
+  return plainText.test(text) ? text : JSON.stringify(text).replace(/[^\x20-\x7e]/g, escapeUnit);
+}
+
+/** One unit of UTF-16 as YAML and JSON escape it. */
+export function escapeUnit(unit: string): string {
+  return `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`;
+}
+
+/** A value of a line, as YAML on one line. */
+export function yamlValue(value: unknown): string {
+  if (value === true) return 'true';
+  if (isRecord(value)) {
+    const members = Object.entries(value).map(([key, one]) => `${yamlText(key)}: ${yamlText(String(one))}`);
+    return `{ ${members.join(', ')} }`;
+  }
+  return Array.isArray(value) ? `[${value.map((one) => yamlText(String(one))).join(', ')}]` : yamlText(String(value));
+}
+
+/** The lines to put into the credential's entry, in place of those of the same keys: `strip: [User-Agent]`. ASCII. */
+export function yamlLines(lines: CredentialLines): readonly string[] {
+  return Object.entries(lines).map(([key, value]) => `${key}: ${yamlValue(value)}`);
+}
+
+/** What each named set among the lines takes out, a sentence each. */
+export function setSentences({ stripSets = [] }: CredentialLines): readonly string[] {
+  return stripSets.map((set) => `The set ${set} takes out ${patternsOfSets([set]).join(', ')}.`);
+}
+
+/** The credential with these lines in its entry. */
+export function withLines(credential: Credential, lines: CredentialLines): Credential {
+  const { defaultDomain, legacyCharset, senders, replyTo } = lines;
+  // What belongs to somebody is known where the file is read; a rehearsal is about mail of nobody's.
+  const isOwned = credential.senders?.isOwned ?? (() => false);
+  return {
+    ...credential,
+    strip: stripRules({
+      strip: [...(lines.strip ?? []), ...patternsOfSets(lines.stripSets ?? [])],
+      stripInvalid: lines.stripInvalid ?? [],
+      stripEmpty: lines.stripEmpty ?? false,
+      keepFirst: lines.keepFirst ?? [],
+    }),
+    trustedHop: lines.trustedHop ?? false,
+    ...(defaultDomain === undefined ? {} : { defaultDomain }),
+    ...(legacyCharset === undefined ? {} : { legacyCharset }),
+    ...(senders ? { senders: senderMap(senders, { repliesToOriginal: replyTo === 'original', isOwned }) } : {}),
   };
 }

@@ -1,8 +1,9 @@
 // DKIM keys and their DNS records (RFC 6376 §3.6.1, RFC 8463 §4; D27).
 
 import { createPrivateKey, createPublicKey, generateKeyPair, type KeyObject } from 'node:crypto';
+import { promisify } from 'node:util';
 import { errorMessage } from '../../base/errors.ts';
-import type { SigningKey } from './signed.ts';
+import type { SigningKey } from './sign.ts';
 
 /** RFC 8301 §3.2: verifiers refuse RSA keys under this many bits. */
 const smallestRsaBits = 1024;
@@ -12,15 +13,11 @@ const rsaBits = 2048;
 const longestString = 255;
 
 /** Makes a private key: RSA-2048 or Ed25519. @returns PKCS #8 in PEM */
-export function generateDkimKey(algorithm: SigningKey['algorithm']): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const done = (error: Error | null, _: KeyObject, privateKey: KeyObject): void => {
-      if (error) reject(error);
-      else resolve(privateKey.export({ type: 'pkcs8', format: 'pem' }).toString());
-    };
-    if (algorithm === 'rsa') generateKeyPair('rsa', { modulusLength: rsaBits }, done);
-    else generateKeyPair('ed25519', {}, done);
-  });
+export async function generateDkimKey(algorithm: SigningKey['algorithm']): Promise<string> {
+  const generate = promisify(generateKeyPair);
+  const { privateKey } =
+    algorithm === 'rsa' ? await generate('rsa', { modulusLength: rsaBits }) : await generate('ed25519', {});
+  return privateKey.export({ type: 'pkcs8', format: 'pem' }).toString();
 }
 
 /** A key and its place in the DNS, for `parseSigningKey` and `dkimRecord`. */

@@ -2,9 +2,28 @@
 
 import { createHash, hash, type KeyObject, sign as signWithKey } from 'node:crypto';
 import type { YieldToEventLoop } from '../../mail/mime/body-scan.ts';
-import type { Message, MessageField } from '../compose/message.ts';
+import type { Message, MessageField } from '../compose/compose.ts';
 import { type HeaderRow, headerCatalogue } from '../policy/header-catalogue.ts';
-import type { Signed, SigningKey } from './signed.ts';
+
+/** A private key ready for signing: parsed once, instead of a PEM string for each signature (D27). */
+export interface SigningKey {
+  /** The d= tag: A-label, lower case. */
+  readonly domain: string;
+  /** The s= tag. */
+  readonly selector: string;
+  readonly algorithm: 'rsa' | 'ed25519';
+  readonly key: KeyObject;
+}
+
+/** A message with its signatures. The octets that leave are `head` followed by `body`. */
+export interface Signed {
+  readonly message: Message;
+  /** Every header field and the empty line behind them. */
+  readonly head: Buffer;
+  readonly body: Buffer;
+  /** Where in `head` the platform's own signature fields stand, so that a route may leave them out (D27). */
+  readonly platformSignature?: { readonly start: number; readonly end: number };
+}
 
 const CR = 13;
 const LF = 10;

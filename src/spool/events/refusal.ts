@@ -1,6 +1,6 @@
 // Every refusal goes through here: whoever refuses hands in the facts, and the event is made and cut to its bounds.
 
-import type { HeaderField } from '../../mail/header/header-field.ts';
+import type { HeaderField } from '../../mail/header/header-reader.ts';
 import type { JournalDetails } from '../journal/journal-row.ts';
 import { cutText, eventBounds, firstAddresses, reasonWithoutQuotes } from './event-bounds.ts';
 import type { EventViolation, RefusedEvent, ShadowedEvent } from './mail-event.ts';

@@ -3,7 +3,7 @@
 
 import { Resolver } from 'node:dns/promises';
 import { getDomain } from 'tldts';
-import { FairSlots } from '../../base/fair-slots.ts';
+import { FairSlots } from '../../base/fifo.ts';
 import { dnsFailure } from '../../base/net/dns-failure.ts';
 import type { DnsRecord, RecordCheck } from './domain-schemas.ts';
 

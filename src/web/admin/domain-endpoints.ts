@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import type { Account, SendingDomain } from '../../accounts/account.ts';
 import { oncePer } from '../../base/once-per.ts';
-import type { SigningKey } from '../../pipeline/sign/signed.ts';
+import type { SigningKey } from '../../pipeline/sign/sign.ts';
 import { component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { refusal } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';

@@ -4,7 +4,7 @@ import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
 import type { SendingDomain } from '../../accounts/account.ts';
 import { publicRecord, txtRecord } from '../../pipeline/sign/dkim-key.ts';
-import type { SigningKey } from '../../pipeline/sign/signed.ts';
+import type { SigningKey } from '../../pipeline/sign/sign.ts';
 import type { DnsRecord } from './domain-schemas.ts';
 
 type Publisher = DnsRecord['published_by'];

@@ -3,7 +3,7 @@
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { ConfigurationError, Unavailable } from '../../base/errors.ts';
 import { lazily } from '../../base/load/lazily.ts';
-import { listenFault } from '../../base/net/listen-fault.ts';
+import { listenFault } from '../../base/net/own-doors.ts';
 import type { SharedConnections } from '../../base/process-group.ts';
 import type { ApiParts } from './api.ts';
 import { failureOf, faultOf } from './envelope.ts';

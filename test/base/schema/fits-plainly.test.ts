@@ -6,8 +6,7 @@ import { Type as Typebox } from 'typebox';
 import { expect, test } from 'vitest';
 import { parse } from 'yaml';
 import { schema } from '../../../src/app/config/schema.ts';
-import { fitsPlainly } from '../../../src/base/schema/fits-plainly.ts';
-import { Type } from '../../../src/base/schema/schema-type.ts';
+import { fitsPlainly, Type } from '../../../src/base/schema/schema-type.ts';
 import { compileSchema } from '../../../src/base/schema-judge.ts';
 import fc from '../../support/properties.ts';
 

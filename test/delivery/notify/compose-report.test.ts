@@ -4,7 +4,7 @@
 import { simpleParser } from 'mailparser';
 import { beforeAll, expect, test } from 'vitest';
 import { composeReport, type Original } from '../../../src/delivery/notify/compose-report.ts';
-import type { SigningKey } from '../../../src/pipeline/sign/signed.ts';
+import type { SigningKey } from '../../../src/pipeline/sign/sign.ts';
 import { build } from '../../../src/pipeline/submit.ts';
 import type { DueReport, ReportedRecipient } from '../../../src/spool/reports/report.ts';
 import { platform } from '../../support/checked.ts';

@@ -26,8 +26,6 @@ export const returns = [
   ]),
   ...of('doors/bounce/bounce-desk.ts', bounces, [
     ["target.kind === 'unknown' || target.kind === 'expired'", "target.kind === 'expired'"],
-  ]),
-  ...of('doors/bounce/bounce-desk.ts', bounces, [
     [
       "if (queueId === undefined) return { result: 'unauthenticated'",
       "if (queueId === null) return { result: 'unauthenticated'",

@@ -65,7 +65,7 @@ export const shown = [
     [['const wanted = `${account}/${credential}`', 'const wanted = credential']],
   ),
   ...of(
-    'pipeline/report/would-pass.ts',
+    'pipeline/report/rehearse.ts',
     ['test/pipeline/report/findings.test.ts'],
     [['const own = `${account}/${credential}/${mailer}`', 'const own = `${credential}/${mailer}`']],
   ),

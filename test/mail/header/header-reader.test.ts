@@ -1,7 +1,11 @@
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
-import type { HeaderField } from '../../../src/mail/header/header-field.ts';
-import { MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES, readMessage } from '../../../src/mail/header/header-reader.ts';
+import {
+  type HeaderField,
+  MAX_HEADER_FIELDS,
+  MAX_HEADER_SECTION_BYTES,
+  readMessage,
+} from '../../../src/mail/header/header-reader.ts';
 import fc from '../../support/properties.ts';
 
 function read(text: string) {

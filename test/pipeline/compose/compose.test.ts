@@ -1,7 +1,7 @@
 import { simpleParser } from 'mailparser';
 import { expect, test } from 'vitest';
 import { readBounceLocalPart, readToken } from '../../../src/mail/return-token.ts';
-import type { Message } from '../../../src/pipeline/compose/message.ts';
+import type { Message } from '../../../src/pipeline/compose/compose.ts';
 import { composeRaw, messageUuid, octetsOf, platform } from '../../support/checked.ts';
 
 const names = (message: Message): string[] => [...message.trace, ...message.fields].map(({ name }) => name);

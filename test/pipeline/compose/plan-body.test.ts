@@ -1,6 +1,6 @@
 import { simpleParser } from 'mailparser';
 import { describe, expect, test } from 'vitest';
-import type { BodyPlan } from '../../../src/pipeline/compose/message.ts';
+import type { BodyPlan } from '../../../src/pipeline/compose/compose.ts';
 import { planBody } from '../../../src/pipeline/compose/plan-body.ts';
 import { type Circumstances, composeRaw, octetsOf, submissionOf } from '../../support/checked.ts';
 import fc from '../../support/properties.ts';

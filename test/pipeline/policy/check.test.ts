@@ -1,8 +1,7 @@
 import { expect, test } from 'vitest';
 import { type CheckResult, check } from '../../../src/pipeline/policy/check.ts';
-import type { Checked } from '../../../src/pipeline/policy/checked.ts';
 import { type HeaderRow, headerCatalogue } from '../../../src/pipeline/policy/header-catalogue.ts';
-import type { Submission } from '../../../src/pipeline/policy/submission.ts';
+import type { Checked, Submission } from '../../../src/pipeline/policy/submission.ts';
 import {
   codes,
   context,

@@ -3,7 +3,7 @@
 import { expect, test } from 'vitest';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { check } from '../../../src/pipeline/policy/check.ts';
-import type { Checked } from '../../../src/pipeline/policy/checked.ts';
+import type { Checked } from '../../../src/pipeline/policy/submission.ts';
 import { context, type SubmissionOptions, smtpSubmission } from '../../support/policy-fixtures.ts';
 
 function messageOf(lines: readonly string[], options?: SubmissionOptions) {

@@ -6,9 +6,13 @@ import { check } from '../../../src/pipeline/policy/check.ts';
 import { rejections } from '../../../src/pipeline/policy/rejections.ts';
 import type { Submission } from '../../../src/pipeline/policy/submission.ts';
 import { type Cure, cureOf, type MessageFacts } from '../../../src/pipeline/report/cure.ts';
-import { credentialLines, hasSetting } from '../../../src/pipeline/report/settings.ts';
-import { smallestSets } from '../../../src/pipeline/report/smallest-sets.ts';
-import { withLines, yamlLines } from '../../../src/pipeline/report/yaml-lines.ts';
+import {
+  credentialLines,
+  hasSetting,
+  smallestSets,
+  withLines,
+  yamlLines,
+} from '../../../src/pipeline/report/settings.ts';
 import { eventBounds } from '../../../src/spool/events/event-bounds.ts';
 import type { EventViolation } from '../../../src/spool/events/mail-event.ts';
 import { context, devAccount, smtpSubmission } from '../../support/policy-fixtures.ts';

@@ -5,8 +5,8 @@ import { senderMap } from '../../../src/accounts/sender-map.ts';
 import { stripRules } from '../../../src/accounts/strip-rules.ts';
 import { type Finding, Findings, MAX_MAILERS, MAX_ROWS, otherMailers } from '../../../src/pipeline/report/findings.ts';
 import { credentialJson, credentialText, printableJson } from '../../../src/pipeline/report/print.ts';
+import { VerdictComparison } from '../../../src/pipeline/report/rehearse.ts';
 import { hasSetting } from '../../../src/pipeline/report/settings.ts';
-import { VerdictComparison } from '../../../src/pipeline/report/would-pass.ts';
 import type { EventViolation } from '../../../src/spool/events/mail-event.ts';
 import { devAccount } from '../../support/policy-fixtures.ts';
 

@@ -3,7 +3,7 @@
 import { generateKeyPairSync } from 'node:crypto';
 import { describe, expect, test } from 'vitest';
 import type { SendingDomain } from '../../../src/accounts/account.ts';
-import type { SigningKey } from '../../../src/pipeline/sign/signed.ts';
+import type { SigningKey } from '../../../src/pipeline/sign/sign.ts';
 import { checkRecords } from '../../../src/web/admin/check-records.ts';
 import { domainRecords, platformRecords, type RecordFacts, spfSenders } from '../../../src/web/admin/domain-records.ts';
 import type { DnsRecord } from '../../../src/web/admin/domain-schemas.ts';

@@ -8,7 +8,7 @@ import type { Account } from '../../../src/accounts/account.ts';
 import { createAccounts } from '../../../src/accounts/accounts.ts';
 import { hashToken, openTokenStore } from '../../../src/accounts/token-store.ts';
 import { openSuppressionStore } from '../../../src/delivery/feedback/suppression-store.ts';
-import type { SigningKey } from '../../../src/pipeline/sign/signed.ts';
+import type { SigningKey } from '../../../src/pipeline/sign/sign.ts';
 import { domainEndpoints } from '../../../src/web/admin/domain-endpoints.ts';
 import { suppressionEndpoints } from '../../../src/web/admin/suppression-endpoints.ts';
 import { tokenEndpoints } from '../../../src/web/admin/token-endpoints.ts';

@@ -19,7 +19,6 @@ const mechanism = /^AUTH[ \t]+(PLAIN|LOGIN)\b/i;
 const controls = /[\0-\x1f\x7f-\x9f]/;
 const everyControl = /[\0-\x1f\x7f-\x9f]/g;
 
-/** What is kept of a client's line. */
 function keptOf(line: Buffer): string {
   const start = line.toString('utf8', 0, lineCharacters);
   const blank = start.indexOf(' ');
@@ -98,12 +97,10 @@ export class SessionTranscript {
     this.#tls = tls;
   }
 
-  /** The octets of a message follow. */
   dataBegins(now: number): void {
     this.#dataSince = now;
   }
 
-  /** The message has come in whole. */
   dataEnded(now: number): void {
     this.#readMs = Math.round((now - this.#dataSince) * 100) / 100;
   }

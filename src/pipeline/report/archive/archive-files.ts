@@ -70,7 +70,6 @@ function unquoted(octets: Buffer): Buffer {
   return Buffer.from(octets.toString('latin1').replace(/\n>(?=>{0,50}From )/g, '\n'), 'latin1');
 }
 
-/** Finds separators in windows of a file. */
 class Splitter {
   readonly #most: number;
   /** The octets before the window: whether an empty line is before its first one. */
@@ -169,7 +168,6 @@ export type ArchiveEntry =
   | { readonly kind: 'skipped'; readonly name: string; readonly why: string };
 
 const windowOctets = 1_048_576;
-/** How deep folders within folders are searched. */
 const deepest = 32;
 /** Octets in which a message's first fields must stand. */
 const startOctets = 65_536;
@@ -240,7 +238,6 @@ async function* windowsOf(handle: FileHandle, onOctets: (octets: number) => void
 export interface ArchiveOptions {
   /** How many octets of one message are kept. */
   readonly most: number;
-  /** Called with the number of octets that were just read. */
   readonly onOctets?: (octets: number) => void;
 }
 

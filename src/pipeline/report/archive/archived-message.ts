@@ -1,8 +1,7 @@
 // Restores an archived message to what its mailer sent, as far as what was written into it is recognised.
 
 import { isUtf8 } from 'node:buffer';
-import type { HeaderField } from '../../../mail/header/header-field.ts';
-import { type ReadMessage, readMessage } from '../../../mail/header/header-reader.ts';
+import { type HeaderField, type ReadMessage, readMessage } from '../../../mail/header/header-reader.ts';
 import type { ArchiveEntry } from './archive-files.ts';
 
 /** One message as it was sent, as far as the archive tells. */

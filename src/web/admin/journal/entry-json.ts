@@ -5,9 +5,15 @@ import { readMessage } from '../../../mail/header/header-reader.ts';
 import { readRawText } from '../../../mail/header/raw-text.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import { readVerdict, shownVerdicts } from '../../../pipeline/policy/explain.ts';
-import { type Cure, cureOf } from '../../../pipeline/report/cure.ts';
-import { credentialLines, type Setting, settingKey } from '../../../pipeline/report/settings.ts';
-import { setSentences, yamlLines } from '../../../pipeline/report/yaml-lines.ts';
+import type { Cure } from '../../../pipeline/report/cure.ts';
+import { cureOf } from '../../../pipeline/report/cure.ts';
+import {
+  credentialLines,
+  type Setting,
+  setSentences,
+  settingKey,
+  yamlLines,
+} from '../../../pipeline/report/settings.ts';
 import type { MailEvent } from '../../../spool/events/mail-event.ts';
 import { eventJson, type MessageHistory } from '../../../spool/events/message-history.ts';
 import type { JournalEntry, JournalItem } from '../../../spool/journal/journal.ts';

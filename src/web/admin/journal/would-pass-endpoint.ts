@@ -3,7 +3,7 @@
 import { Type } from 'typebox';
 import type { Clock } from '../../../base/clock.ts';
 import { ConfigurationError } from '../../../base/errors.ts';
-import { compareJournal, type JudgeKept, type VerdictComparison } from '../../../pipeline/report/would-pass.ts';
+import { compareJournal, type JudgeKept, type VerdictComparison } from '../../../pipeline/report/rehearse.ts';
 import type { Journal } from '../../../spool/journal/journal.ts';
 import { component, endpoint, endpointsOf } from '../../http/endpoint.ts';
 import { Refusal, refusal } from '../../http/envelope.ts';

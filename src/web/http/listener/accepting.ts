@@ -6,7 +6,7 @@
 import { once } from 'node:events';
 import { createServer, type ListenOptions, type Server, type Socket } from 'node:net';
 import { errorCode } from '../../../base/errors.ts';
-import { takePlace } from '../../../base/net/bound-addresses.ts';
+import { takePlace } from '../../../base/net/own-doors.ts';
 
 /** Where a listener is bound. */
 export interface BoundHttp {
