@@ -10,31 +10,22 @@ export type Penalty =
   | { readonly kind: 'turnedAway'; readonly retryAfterSeconds: number };
 
 /** How wrong tokens are slowed down. */
-export interface GuessingLimits {
-  /** How many wrong tokens of an address are answered without delay, because people mistype. */
-  readonly freeFailures: number;
-  /** How long the answer to the next one waits; each further one waits twice as long. */
-  readonly firstDelayMs: number;
-  readonly maxDelayMs: number;
-  /** After this time without a wrong token, one is forgiven. */
-  readonly forgiveMs: number;
-  /** How many answers of one address, and of all together, may wait at the same time. They hold connections. */
-  readonly waitingPerAddress: number;
-  readonly waiting: number;
-  /** How many addresses are remembered. For a new one, the address that failed longest ago is forgotten. */
-  readonly addresses: number;
-  /** How long every login, right or wrong, waits while as many answers to its address wait as may. */
-  readonly pauseMs: number;
-}
+export type GuessingLimits = Readonly<typeof guessingLimits>;
 
-const guessingLimits: GuessingLimits = {
+const guessingLimits = {
+  /** How many wrong tokens of an address are answered without delay, because people mistype. */
   freeFailures: 5,
+  /** How long the answer to the next one waits; each further one waits twice as long. */
   firstDelayMs: 250,
   maxDelayMs: 8000,
+  /** After this time without a wrong token, one is forgiven. */
   forgiveMs: 10_000,
+  /** How many answers of one address, and of all together, may wait at the same time. They hold connections. */
   waitingPerAddress: 8,
   waiting: 128,
+  /** How many addresses are remembered. For a new one, the address that failed longest ago is forgotten. */
   addresses: 10_000,
+  /** How long every login, right or wrong, waits while as many answers to its address wait as may. */
   pauseMs: 1000,
 };
 

@@ -1,14 +1,9 @@
 // Errors for a person to read: what was wrong, where, and what is wanted. Expected results of a message are values, never errors.
 
-/** sysexits.h: bad command line. */
-const EXIT_USAGE = 64;
-/** sysexits.h: the configuration is wrong. */
-const EXIT_CONFIG = 78;
-
-/** Something in the configuration is wrong; the process ends with 78. The message names file, path, value and want. */
+/** Something in the configuration is wrong; the process ends with 78, EX_CONFIG of sysexits.h. The message names file, path, value and want. */
 export class ConfigurationError extends Error {
   override readonly name = 'ConfigurationError';
-  readonly exitCode = EXIT_CONFIG;
+  readonly exitCode = 78;
   /** What is allowed but hardly meant, beside what is wrong; one line each. */
   readonly warnings: readonly string[];
 
@@ -21,10 +16,10 @@ export class ConfigurationError extends Error {
   }
 }
 
-/** A command was called wrongly; the process ends with 64. */
+/** A command was called wrongly; the process ends with 64, EX_USAGE of sysexits.h. */
 export class UsageError extends Error {
   override readonly name = 'UsageError';
-  readonly exitCode = EXIT_USAGE;
+  readonly exitCode = 64;
 }
 
 /** Ends the process, so that a supervisor starts it again: without its database a gateway would refuse everything. */

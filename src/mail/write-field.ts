@@ -206,15 +206,13 @@ const longestParameter = 200;
 /** A run of white space with more octets may not fit a line with the word behind it. */
 const longestBlankRun = 900;
 
-/** A word that does not even fit behind one blank on a line of its own. */
-function isTooLong(word: string): boolean {
-  return word.length >= maximumLineLength;
-}
-
 /** Shortens a run of blanks, in which a fold would leave a line of white space (RFC 5322 §3.2.2): one blank means the same. */
 function shortenBlanks(text: string): string {
   return text.replace(/[ \t]+/g, (run) => (run.length > longestBlankRun ? ' ' : run));
 }
+
+/** A word that does not even fit behind one blank on a line of its own. */
+const isTooLong = (word: string): boolean => word.length >= maximumLineLength;
 
 /** Folds a field with a run of over 998 octets without white space, or of white space alone (D12). */
 function foldLong(name: string, given: string, kind: FieldKind): string {
@@ -240,12 +238,8 @@ function foldList(name: string, text: string, kind: Exclude<FieldKind, 'text' | 
   const encoded = encoders[kind](text, name.length + 2);
   const whole = foldField(name, encoded);
   if (whole !== undefined) return whole;
-  const [first = '', ...more] = cutIntoLines(encoded, !isAddresses(kind));
+  const [first = '', ...more] = cutIntoLines(encoded, kind !== 'addresses' && kind !== 'ascii-addresses');
   return first === '' ? undefined : foldPieces([`${name}: ${first}`, ...more.map((line) => ` ${line.trimStart()}`)]);
-}
-
-function isAddresses(kind: FieldKind): boolean {
-  return kind === 'addresses' || kind === 'ascii-addresses';
 }
 
 /** Whether no address of a list is too long for any line, in one pass: a list of thousands costs nearly nothing. */

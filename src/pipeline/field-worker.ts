@@ -1,6 +1,6 @@
 // The worker thread that writes long header fields; all it does is call `writeField`.
 
-import { type MessagePort, parentPort } from 'node:worker_threads';
+import { parentPort } from 'node:worker_threads';
 import { errorMessage } from '../base/errors.ts';
 import { writeField } from '../mail/write-field.ts';
 
@@ -15,9 +15,6 @@ function answer(question: Parameters<typeof writeField>): FieldAnswer {
   }
 }
 
-function serve(port: MessagePort): void {
-  port.on('message', (question: Parameters<typeof writeField>) => port.postMessage(answer(question), []));
-}
-
-if (!parentPort) throw new Error('This file runs as a worker thread of the field writer only');
-serve(parentPort);
+const port = parentPort;
+if (!port) throw new Error('This file runs as a worker thread of the field writer only');
+port.on('message', (question: Parameters<typeof writeField>) => port.postMessage(answer(question), []));

@@ -16,8 +16,8 @@ import { compose, hasLongFields, type Message, writeLongFields } from './compose
 import { planBody } from './compose/plan-body.ts';
 import { createFieldWriter } from './field-writer.ts';
 import { JournalNote } from './journal-note.ts';
-import { check } from './policy/check.ts';
-import { type Explanation, explain } from './policy/explain.ts';
+import { type CheckContext, check } from './policy/check.ts';
+import { explain } from './policy/explain.ts';
 import { judge } from './policy/judge.ts';
 import { withMappedPath } from './policy/judge-sender.ts';
 import { removeOffending } from './policy/observe.ts';
@@ -148,12 +148,8 @@ export async function build(
 }
 
 /** Orders violations (D42b): those of REST's parts, which are fields of the request, come first; those of a MIME body last. */
-function inOrder(
-  submission: Submission,
-  ofHeaders: readonly Violation[],
-  ofBody: readonly Violation[],
-): readonly Violation[] {
-  return submission.body.kind === 'parts' ? [...ofBody, ...ofHeaders] : [...ofHeaders, ...ofBody];
+function inOrder({ body }: Submission, ofHeaders: readonly Violation[], ofBody: readonly Violation[]) {
+  return body.kind === 'parts' ? [...ofBody, ...ofHeaders] : [...ofHeaders, ...ofBody];
 }
 
 /** Refuses a composed message over the size limit of REST, which limits the composed size (D42). */
@@ -167,12 +163,8 @@ function tooLarge({ checked, trace, fields, body }: Message): Violation | undefi
 }
 
 /** Tells everything that is known of a message without building it: each header's verdict, and every violation (D47). */
-export async function examine(
-  submission: Submission,
-  parts: Pick<BuildParts, 'sendingDomain'> & Partial<Pick<BuildParts, 'hostname'>>,
-): Promise<{ readonly explanation: Explanation; readonly violations: readonly Violation[] }> {
-  const { sendingDomain, hostname } = parts;
-  const explanation = explain(submission, { sendingDomain, ...(hostname === undefined ? {} : { hostname }) });
+export async function examine(submission: Submission, parts: Pick<CheckContext, 'sendingDomain' | 'hostname'>) {
+  const explanation = explain(submission, parts);
   const plan = await planBody(submission, { yieldToEventLoop, writeLong });
   return { explanation, violations: inOrder(submission, explanation.violations, plan.ok ? [] : plan.violations) };
 }
@@ -257,10 +249,6 @@ function noKey(domain: string): Violation {
   };
 }
 
-function transportsOf({ submitter, envelope }: Submission, transportOf: TransportOf): readonly string[] {
-  return envelope.recipients.map((address) => transportOf({ account: submitter.account.name, address }));
-}
-
 function originOf({ via: { kind, remoteAddress, helo } }: Submission): Origin {
   return {
     via: kind,
@@ -290,11 +278,7 @@ function receivedOf(checked: Checked, givenFields: Submission['fields']): NonNul
 
 type Mutable<T> = { -readonly [Key in keyof T]: T[Key] };
 
-function spoolEntry(
-  signed: Signed,
-  given: Submission,
-  { transportOf, expireAfterSeconds }: Pick<SubmitParts, 'transportOf' | 'expireAfterSeconds'>,
-): SpoolEntry {
+function spoolEntry(signed: Signed, given: Submission, { transportOf, expireAfterSeconds }: SubmitParts): SpoolEntry {
   const { message, head, body, platformSignature } = signed;
   const { submission, clientMessageId } = message.checked;
   const { submitter, envelope, via, idempotency, answers } = submission;
@@ -320,7 +304,8 @@ function spoolEntry(
     reports: wishOf(submission),
   };
   if (clientMessageId !== undefined) entry.clientMessageId = clientMessageId;
-  if (transportOf) entry.transports = transportsOf(submission, transportOf);
+  if (transportOf)
+    entry.transports = envelope.recipients.map((address) => transportOf({ account: account.name, address }));
   // D30: as the composer writes TLS-Required.
   if (account.tlsRequiredNo && !envelope.requireTls) entry.tlsOptional = true;
   if (platformSignature) entry.platformSignature = platformSignature;

@@ -21,14 +21,9 @@ interface KeptFinding<F> {
   failures: number;
 }
 
-interface Weighed<F> {
-  readonly kept: KeptFinding<F>;
-  octets: number;
-}
-
 /** What is known of records by name, bounded in names and octets: for a new one the one asked for longest ago goes. */
 export class KeptFindings<F> {
-  readonly #names = new Map<string, Weighed<F>>();
+  readonly #names = new Map<string, { readonly kept: KeptFinding<F>; octets: number }>();
   #octets = 0;
 
   get size(): number {

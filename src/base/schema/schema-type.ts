@@ -48,15 +48,8 @@ const types: Readonly<Record<string, (value: unknown) => boolean>> = {
   boolean: (value) => typeof value === 'boolean',
 };
 
-function isListed(list: unknown, value: unknown): boolean {
-  return Array.isArray(list) && list.includes(value);
-}
-
 /** Whether each member fits the schema under its name, or under a pattern that its name matches. */
-function membersFit(
-  { properties = {}, patternProperties = {}, additionalProperties }: Schema,
-  value: unknown,
-): boolean {
+function membersFit({ properties = {}, patternProperties = {}, additionalProperties }: Schema, value: unknown) {
   if (!isRecord(properties) || !isRecord(patternProperties) || !isRecord(value)) return false;
   const patterns = Object.entries(patternProperties).map(([text, schema]) => ({ text: new RegExp(text, 'u'), schema }));
   return Object.entries(value).every(([name, member]) => {
@@ -86,7 +79,7 @@ const judges: Readonly<Record<string, Judge>> = {
     Array.isArray(value) && (maxItems === undefined || value.length <= Number(maxItems)),
   minimum: ({ minimum }, value) => typeof value === 'number' && value >= Number(minimum),
   maximum: ({ maximum }, value) => typeof value === 'number' && value <= Number(maximum),
-  enum: (schema, value) => isListed(schema['enum'], value),
+  enum: ({ enum: values }, value) => Array.isArray(values) && values.includes(value),
   anyOf: ({ anyOf }, value) => Array.isArray(anyOf) && anyOf.some((branch) => fitsPlainly(branch, value)),
   '~refine': (schema, value) => isRefined(schema['~refine'], value),
   '~optional': annotation,

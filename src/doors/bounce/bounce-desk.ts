@@ -8,7 +8,6 @@ import { Counts } from '../../base/counts.ts';
 import { Unavailable } from '../../base/errors.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import type { Logger } from '../../base/log.ts';
-import { Part } from '../../base/part.ts';
 import type { SharedWindows } from '../../base/process-group.ts';
 import { RecentMap } from '../../base/recent-map.ts';
 import type { ReportReader } from '../../delivery/feedback/report/report-reader.ts';
@@ -78,10 +77,10 @@ export function readFeedbackIds(ids: readonly string[], addresses: BounceAddress
 interface BounceQuestions {
   /** What a recipient stands for now. */
   readonly targetOf: (mailbox: string) => BounceTarget;
-  /** Counts a recipient that is refused. @returns whether its address has sent too many of them */
-  readonly refused: (reason: 'unknown' | 'expired', client: Client) => MaybePromise<boolean>;
-  /** Counts a message that is about to come. @returns whether its address has sent too many */
-  readonly isOverRate: (client: Client) => MaybePromise<boolean>;
+  /** Counts a recipient that is refused. @returns the answer: another where its address has sent too many of them */
+  readonly refused: (reason: 'unknown' | 'expired', client: Client) => MaybePromise<Answer>;
+  /** Counts a message that is about to come. @returns the answer to DATA: a refusal where its address has sent too many */
+  readonly begin: (client: Client) => MaybePromise<Answer>;
 }
 
 const bounceReplies = {
@@ -92,70 +91,55 @@ const bounceReplies = {
   overRate: { code: 451, enhanced: '4.7.1', text: 'Too many reports from your address, try again later' },
 } as const satisfies Record<string, Answer>;
 
-/** The mail commands of one session. */
-class BounceCommands
-  extends Part<CommandParts & { readonly questions: BounceQuestions }>
-  implements TransactionCommands
-{
-  #transaction:
-    | { readonly reversePath: string; readonly smtputf8: boolean; readonly size: number; recipient?: string }
-    | undefined;
+interface Transaction {
+  readonly reversePath: string;
+  readonly smtputf8: boolean;
+  readonly size: number;
+  recipient?: string;
+}
 
-  get envelope(): Envelope | undefined {
-    const transaction = this.#transaction;
-    if (!transaction) return undefined;
-    const { reversePath, smtputf8, recipient } = transaction;
-    return { reversePath, recipients: recipient === undefined ? [] : [recipient], smtputf8, requireTls: false };
-  }
+function envelopeOf({ reversePath, smtputf8, recipient }: Transaction): Envelope {
+  return { reversePath, recipients: recipient === undefined ? [] : [recipient], smtputf8, requireTls: false };
+}
 
-  reset(): void {
-    this.#transaction = undefined;
-  }
-
-  mail(line: Buffer): Answer {
-    if (this.parts.session.helo === undefined) return replies.sayHelloFirst;
-    if (this.#transaction) return replies.nestedMail;
-    const command = readMail(line, this.parts.session.secure);
-    if ('code' in command) return command;
-    const { path, parameters, size } = command;
-    const { messageBytes } = this.parts.context.limits;
-    if (size > messageBytes) return tooLarge(messageBytes);
-    if (size > 0 && !this.#hasRoom(size)) return replies.noRoom;
-    this.#transaction = { reversePath: path.mailbox, smtputf8: parameters.has('SMTPUTF8'), size };
-    return replies.senderOk;
-  }
-
-  rcpt(line: Buffer): MaybePromise<Answer> {
-    const transaction = this.#transaction;
-    if (!transaction) return replies.mailFirst;
-    const command = readRcpt(line, transaction.smtputf8);
-    if ('code' in command) return command;
-    const { mailbox } = command.path;
-    const target = this.parts.questions.targetOf(mailbox);
-    if (target.kind === 'unknown' || target.kind === 'expired') {
-      const { kind } = target;
-      return whenKnown(this.parts.questions.refused(kind, this.parts.client), (isTooMany) =>
-        isTooMany ? bounceReplies.tooManyRefused : bounceReplies[kind],
-      );
-    }
-    if (transaction.recipient !== undefined && transaction.recipient !== mailbox) return bounceReplies.oneAtATime;
-    transaction.recipient = mailbox;
-    return replies.recipientOk;
-  }
-
-  data(): MaybePromise<Answer> {
-    const transaction = this.#transaction;
-    if (!transaction) return replies.mailFirst;
-    if (transaction.recipient === undefined) return replies.noRecipients;
-    if (!this.#hasRoom(transaction.size)) return replies.noRoom;
-    return whenKnown(this.parts.questions.isOverRate(this.parts.client), (isOver) =>
-      isOver ? bounceReplies.overRate : replies.startData,
-    );
-  }
-
-  #hasRoom(size: number): boolean {
-    return this.parts.context.bodies.admits(this.parts.session.bodyOwner, size);
-  }
+/** MAIL, RCPT and DATA of one session: any sender, and only recipients whose token authenticates. */
+function commandsOf({ context, client, session }: CommandParts, questions: BounceQuestions): TransactionCommands {
+  let open: Transaction | undefined;
+  const hasRoom = (size: number): boolean => context.bodies.admits(session.bodyOwner, size);
+  return {
+    get envelope() {
+      return open && envelopeOf(open);
+    },
+    reset: () => void (open = undefined),
+    mail(line) {
+      if (session.helo === undefined) return replies.sayHelloFirst;
+      if (open) return replies.nestedMail;
+      const command = readMail(line, session.secure);
+      if ('code' in command) return command;
+      const { path, parameters, size } = command;
+      const { messageBytes } = context.limits;
+      if (size > messageBytes) return tooLarge(messageBytes);
+      if (size > 0 && !hasRoom(size)) return replies.noRoom;
+      open = { reversePath: path.mailbox, smtputf8: parameters.has('SMTPUTF8'), size };
+      return replies.senderOk;
+    },
+    rcpt(line) {
+      if (!open) return replies.mailFirst;
+      const command = readRcpt(line, open.smtputf8);
+      if ('code' in command) return command;
+      const { mailbox } = command.path;
+      const target = questions.targetOf(mailbox);
+      if (target.kind === 'unknown' || target.kind === 'expired') return questions.refused(target.kind, client);
+      if (open.recipient !== undefined && open.recipient !== mailbox) return bounceReplies.oneAtATime;
+      open.recipient = mailbox;
+      return replies.recipientOk;
+    },
+    data() {
+      if (!open) return replies.mailFirst;
+      if (open.recipient === undefined) return replies.noRecipients;
+      return hasRoom(open.size) ? questions.begin(client) : replies.noRoom;
+    },
+  };
 }
 
 const minuteMs = 60_000;
@@ -246,14 +230,19 @@ export function createBounceDesk(parts: BounceDeskParts): CountingDesk {
     refused: (reason, { address, sessionId }) => {
       refused.add(reason);
       log.debug({ session: sessionId, client: address, reason }, 'bounce recipient refused');
-      return isOverWrong(address, wrongPerMinute);
+      return whenKnown(isOverWrong(address, wrongPerMinute), (isTooMany) =>
+        isTooMany ? bounceReplies.tooManyRefused : bounceReplies[reason],
+      );
     },
-    isOverRate: ({ address }) => isOverRate(address, settings().messagesPerMinute),
+    begin: ({ address }) =>
+      whenKnown(isOverRate(address, settings().messagesPerMinute), (isOver) =>
+        isOver ? bounceReplies.overRate : replies.startData,
+      ),
   };
   return {
     limits: settings,
     bodies,
-    commands: (parts) => new BounceCommands({ ...parts, questions }),
+    commands: (parts) => commandsOf(parts, questions),
     take: async (message) => {
       const { result, queueId, why, answer } = await judge(parts, message);
       taken.add(result);

@@ -79,10 +79,7 @@ function readObject(value: JsonObject, pointer: string, defaultDomain: string | 
 }
 
 /** Counts the entries of a field of addresses and the characters of their texts, whether they can be read or not. */
-export function sizeOfAddresses(value: JsonValue | undefined): {
-  readonly entries: number;
-  readonly characters: number;
-} {
+export function sizeOfAddresses(value: JsonValue | undefined) {
   const items: readonly (JsonValue | undefined)[] = Array.isArray(value) ? value : [value];
   let characters = 0;
   for (const item of items) {
@@ -119,14 +116,9 @@ export function readAddresses(
 }
 
 /** Reads an address that is a string without a name, as MAIL FROM and RCPT TO have it (D46). */
-export function readPathAddress(
-  text: string,
-  defaultDomain: string | undefined,
-): { readonly address: string } | { readonly reason: string } {
+export function readPathAddress(text: string, defaultDomain: string | undefined): ReturnType<typeof readAddress> {
   if (control.test(text)) return { reason: holdsControl };
-  const bare = text.startsWith('<') && text.endsWith('>') ? text.slice(1, -1) : text;
-  const address = readAddress(bare, defaultDomain);
-  return typeof address === 'string' ? { address } : address;
+  return readAddress(text.startsWith('<') && text.endsWith('>') ? text.slice(1, -1) : text, defaultDomain);
 }
 
 // RFC 5322 §3.2.3: words made of these characters need no quotation marks.

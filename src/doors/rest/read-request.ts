@@ -2,7 +2,6 @@
 
 import type { Account, Submitter } from '../../accounts/account.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
-import { type HeaderField, MAX_HEADER_FIELDS, MAX_HEADER_SECTION_BYTES } from '../../mail/header/header-reader.ts';
 import type { Submission, Via, Violation } from '../../pipeline/submit.ts';
 import type { Fault } from '../../web/http/envelope.ts';
 import type { JsonObject, JsonValue } from '../../web/http/json/json-reader.ts';
@@ -77,13 +76,6 @@ export async function suppressedOf(
       const message = `${address} is on the suppression list of account ${submitter.account.name}`;
       return { code: 'E_RECIPIENT_SUPPRESSED', message, pointer };
     });
-}
-
-/** Whether header fields are more, or larger, than SMTP reads of a header: then neither REST nor SMTP judges any of them (D1). */
-export function areTooLarge(fields: readonly HeaderField[]): boolean {
-  if (fields.length > MAX_HEADER_FIELDS) return true;
-  const octets = fields.reduce((sum, { name, rawBytes }) => sum + Buffer.byteLength(name) + rawBytes.length + 4, 0);
-  return octets > MAX_HEADER_SECTION_BYTES;
 }
 
 /** A value that is a string. */

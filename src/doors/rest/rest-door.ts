@@ -96,11 +96,7 @@ async function refuseFields(parts: RestDoorParts, { submission, faults }: ReadRe
 }
 
 /** Adds to each fault the link to the journal's entry, where there is one. */
-function linked(
-  faults: readonly Fault[],
-  { journalId }: Submission,
-  { entryLink }: Pick<RestDoorParts, 'entryLink'>,
-): readonly Fault[] {
+function linked(faults: readonly Fault[], { journalId }: Submission, { entryLink }: RestDoorParts): readonly Fault[] {
   if (!entryLink || journalId === undefined) return faults;
   const documentationUrl = entryLink.urlOf(journalId);
   return faults.map((fault) => ({ ...fault, documentationUrl }));

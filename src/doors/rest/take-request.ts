@@ -27,7 +27,6 @@ import { type ApiMailbox, readAddresses, readPathAddress, sizeOfAddresses, write
 import { faultOf, invalid } from './faults.ts';
 import { readContent, subjectViolations } from './read-content.ts';
 import {
-  areTooLarge,
   countOf,
   isAscii,
   judge,
@@ -55,7 +54,7 @@ function readEnvelope(body: JsonObject, { submitter, limits }: ReadContext) {
   const read = (value: JsonValue | undefined, pointer: string): string | undefined => {
     if (typeof value !== 'string') return undefined;
     const found = readPathAddress(value, defaultDomain);
-    if ('address' in found) return found.address;
+    if (typeof found === 'string') return found;
     violations.push(invalid(pointer, found.reason));
     return undefined;
   };
@@ -143,10 +142,6 @@ type AddressField = (typeof addressFields)[number];
 function isJudgedElsewhere({ pointer = '', ...fault }: Fault): boolean {
   if ('token' in fault && fault.token === 'E_FIELD_MISSING') return false;
   return addressFields.some((field) => pointer === `/${field}` || pointer.startsWith(`/${field}/`));
-}
-
-function ofHeaders({ pointer = '' }: Fault): boolean {
-  return pointer.startsWith('/headers/');
 }
 
 interface Addresses {
@@ -238,6 +233,13 @@ function customHeaders(entries: readonly JsonEntry[]): readonly HeaderField[] {
   });
 }
 
+/** Whether header fields are more, or larger, than SMTP reads of a header: then neither REST nor SMTP judges any of them (D1). */
+function areTooLarge(fields: readonly HeaderField[]): boolean {
+  if (fields.length > MAX_HEADER_FIELDS) return true;
+  const octets = fields.reduce((sum, { name, rawBytes }) => sum + Buffer.byteLength(name) + rawBytes.length + 4, 0);
+  return octets > MAX_HEADER_SECTION_BYTES;
+}
+
 /** Reads a request of `send` (D43); between schema, addresses and content others get a turn. */
 export async function readSend(document: JsonDocument, size: number, context: ReadContext): Promise<ReadRequest> {
   // This is the first step because it takes out the fields that are null (D5).
@@ -252,7 +254,7 @@ export async function readSend(document: JsonDocument, size: number, context: Re
   const [sender] = boxes.from;
   const receivers = [...boxes.to, ...boxes.cc, ...boxes.bcc];
   const faults = [
-    ...documentFaults(document).filter((fault) => !ofHeaders(fault)),
+    ...documentFaults(document).filter(({ pointer = '' }) => !pointer.startsWith('/headers/')),
     ...ofSchema,
     ...[...violations, ...ofSubject, ...content.violations, ...(await suppressedOf(receivers, context))].map(faultOf),
   ];

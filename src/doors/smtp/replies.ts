@@ -159,15 +159,12 @@ export function formatReply(reply: SmtpReply): string {
 const refusalFrameOctets = 12;
 const maxLines = 20;
 
-function lineOf({ code, message }: Violation): string {
-  return printableAscii(`${code}: ${message}`, maxReplyLineOctets - refusalFrameOctets);
-}
-
 /** Writes violations, at least one, as one reply: a line for each in their order (D2), all with the code of the first (D7). */
 export function refusalReply(violations: readonly Violation[]): Answer {
   const first: RejectionCode = violations[0]?.code ?? 'E_INTERNAL_SERVER_ERROR';
   const { smtpCode, enhanced } = rejections[first];
-  const lines = violations.slice(0, maxLines).map(lineOf);
+  const room = maxReplyLineOctets - refusalFrameOctets;
+  const lines = violations.slice(0, maxLines).map(({ code, message }) => printableAscii(`${code}: ${message}`, room));
   const rest = violations.length - maxLines;
   if (rest > 0) lines.push(`and ${rest} more`);
   return { code: smtpCode, enhanced, text: lines.join('\n') };

@@ -162,11 +162,9 @@ export class SmtpDoor extends Part<SmtpDoorParts> {
 
   async #open(listener: SmtpListener, tls: TlsCredentials | undefined): Promise<Served> {
     const sessions = new Set<SmtpSession>();
-    const server = new SmtpListenerServer({
-      context: this.#context(listener, sessions),
-      tls: listener.tls === 'none' ? undefined : tls,
-      counter: listener.role === 'bounce' ? this.#bounceCounter : this.#counter,
-    });
+    const counter = listener.role === 'bounce' ? this.#bounceCounter : this.#counter;
+    const context = this.#context(listener, sessions);
+    const server = new SmtpListenerServer(context, counter, listener.tls === 'none' ? undefined : tls);
     const { address, port } = await server.open(listenSetting(listener, this.#settings.listeners));
     return { listener, server, bound: { name: listener.name, host: address, port }, sessions };
   }
@@ -272,11 +270,7 @@ function endSessions(sessions: ReadonlySet<SmtpSession>, withinMs: number): Node
   return cut.unref();
 }
 
-function checkListener(
-  listener: SmtpListener,
-  accounts: Pick<DoorAccounts, 'submitter'>,
-  bounces: BounceDesk | undefined,
-): void {
+function checkListener(listener: SmtpListener, accounts: Pick<DoorAccounts, 'submitter'>, bounces?: BounceDesk): void {
   const where = `SMTP listener "${listener.name}"`;
   if (listener.role === 'bounce' && !bounces) {
     throw new ConfigurationError(`${where}: role "bounce" is not available here, set enabled: false`);

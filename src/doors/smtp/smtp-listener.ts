@@ -124,16 +124,12 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
   #proxied: (address: string) => boolean;
   #allowed: (address: string) => boolean;
 
-  constructor(parts: {
-    readonly context: SessionContext;
-    /** Undefined where the listener has no TLS. */
-    readonly tls: TlsCredentials | undefined;
-    readonly counter: ConnectionCounter;
-  }) {
-    const { listener, limits } = parts.context;
-    super(listener.tls, parts.tls, limits.authSeconds * 1000);
-    this.#counter = parts.counter;
-    this.#context = parts.context;
+  /** @param tls undefined where the listener has no TLS */
+  constructor(context: SessionContext, counter: ConnectionCounter, tls: TlsCredentials | undefined) {
+    const { listener, limits } = context;
+    super(listener.tls, tls, limits.authSeconds * 1000);
+    this.#counter = counter;
+    this.#context = context;
     this.#proxied = addressTest(listener.proxyProtocolFrom);
     this.#allowed = addressTest(listener.allowFrom);
   }

@@ -60,10 +60,6 @@ function sourceRouteEnd(text: string, start: number): number {
   return index === start ? start : -1;
 }
 
-function fits(mailbox: string): boolean {
-  return mailbox.length <= maxMailboxOctets && Buffer.byteLength(mailbox) <= maxMailboxOctets;
-}
-
 /** Reads the path at `start`, with or without brackets, before a blank or the end; undefined for none, or over 256 octets. */
 export function readPath(text: string, start: number): Path | undefined {
   const bracketed = text[start] === '<';
@@ -86,5 +82,6 @@ export function readPath(text: string, start: number): Path | undefined {
   }
   if (end < text.length && text[end] !== ' ') return undefined;
   const mailbox = found ? `${localPart}@${found.domain}` : localPart;
-  return fits(mailbox) ? { mailbox, domain: found?.domain, end } : undefined;
+  if (mailbox.length > maxMailboxOctets || Buffer.byteLength(mailbox) > maxMailboxOctets) return undefined;
+  return { mailbox, domain: found?.domain, end };
 }

@@ -37,10 +37,6 @@ function isStrictWord(word: string): boolean {
   return word.length <= 75 && strictWord.test(word);
 }
 
-function unquote(word: string): string {
-  return word.startsWith('"') ? withoutQuotedPairs(word.slice(1, -1)) : word;
-}
-
 /** Tells whether a word means the same with and without decoding of encoded-words, or is a valid encoded-word. */
 function staysAtom(word: string): boolean {
   return word.length <= longestWord && atom.test(word) && (!word.includes('=?') || isStrictWord(word));
@@ -73,7 +69,7 @@ function writeComment(content: string): string {
 /** Gives the local part to write, without needless quotes; undefined where readers would not agree on it. */
 function writeLocalPart(given: string): string | undefined {
   const isQuoted = given.startsWith('"') && given.endsWith('"') && given.length > 1;
-  const content = isQuoted ? unquote(given) : given;
+  const content = isQuoted ? withoutQuotedPairs(given.slice(1, -1)) : given;
   // Some readers decode encoded-words in a local part although RFC 2047 §5 forbids it: they would see another mailbox.
   if (content.includes('=?') || !content.isWellFormed() || /^\.*$/.test(content)) return undefined;
   // Some readers map look-alikes of other scripts to ASCII first.

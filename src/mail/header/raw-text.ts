@@ -18,10 +18,6 @@ interface MarredRun {
   readonly words: EncodedWord[];
 }
 
-function isMarred({ words }: MarredRun): boolean {
-  return words.some(({ encoded }) => eightBit.test(encoded));
-}
-
 /** Finds words with 8-bit octets, and their neighbours of the same charset, since a character may be split between two. */
 function marredRuns(octets: string, structured: boolean): readonly MarredRun[] {
   const runs: MarredRun[] = [];
@@ -41,7 +37,7 @@ function marredRuns(octets: string, structured: boolean): readonly MarredRun[] {
     }
     at = octets.indexOf('=?', word.end);
   }
-  return runs.filter(isMarred);
+  return runs.filter(({ words }) => words.some(({ encoded }) => eightBit.test(encoded)));
 }
 
 /** The text of a run; octets that are invalid in its charset are read like octets outside of words. */

@@ -141,11 +141,7 @@ export function hasLongFields(checked: Checked, { contentType = '' }: BodyPlan):
 }
 
 /** Writes in advance the fields that take long; `compose` writes the others. @param plan as for `compose` */
-export async function writeLongFields(
-  checked: Checked,
-  plan: BodyPlan,
-  writeLong: WriteLongField,
-): Promise<WrittenFields> {
+export async function writeLongFields(checked: Checked, plan: BodyPlan, writeLong: WriteLongField) {
   const kindOf = kindsOf(checked);
   const lines = new Map<CheckedField | BodyPlan, string>();
   for (const field of writtenOf(checked)) {
@@ -177,7 +173,7 @@ export function compose(checked: Checked, plan: BodyPlan, context: ComposeContex
     ...liftedFields(checked, write),
     { name: 'Message-ID', line: `Message-ID: ${messageId}\r\n` },
     ...checked.custom.map(write),
-    ...platformFields(checked, { platform: context.platform, feedbackToken: tokens.feedback }),
+    ...platformFields(checked, context.platform, tokens.feedback),
     ...mimeFields(checked, plan, { write, contentType: context.written?.get(plan) }),
   ];
   const returnDomain = checked.sendingDomain.returnPathDomain ?? context.platform.bounceDomain;
@@ -223,17 +219,10 @@ function liftedFields({ lifted }: Checked, write: Write): MessageField[] {
 
 const campaign = /^[A-Za-z0-9._-]{1,64}$/;
 /** The channel of each door (D42a). */
-const channels = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' } as const satisfies Record<
-  Via['kind'],
-  string
->;
+const channels: Record<Via['kind'], string> = { smtp: 'smtp', dsn: 'smtp', rest: 'rest', raw: 'rest' };
 
 /** Feedback-ID (D28), CFBL-Address and CFBL-Feedback-ID (RFC 9477; D29), TLS-Required (RFC 8689), TLS-Report-* (RFC 8460; D30). */
-function platformFields(
-  checked: Checked,
-  context: { readonly platform: Platform; readonly feedbackToken: string },
-): MessageField[] {
-  const { platform, feedbackToken } = context;
+function platformFields(checked: Checked, platform: Platform, feedbackToken: string): MessageField[] {
   const { via, envelope, submitter, tlsReport } = checked.submission;
   const given = checked.custom.find((field) => field.name.toLowerCase() === 'x-campaign-id')?.decoded ?? '';
   const feedback = [campaign.test(given) ? given : '-', submitter.account.name, channels[via.kind], platform.domain];

@@ -17,12 +17,11 @@ import {
   type TopLevel,
 } from '../../mail/mime/mime-walk.ts';
 import { encodeQuotedPrintable, encodeSmaller, rewrapBase64 } from '../../mail/mime/transfer-encoding.ts';
+import { CR, LF } from '../../mail/octets.ts';
 import type { Violation } from '../policy/rejections.ts';
 import type { BodyPlanResult } from './compose.ts';
 import { type HeaderChange, readRaw, rewriteHeader, type WriteLongField } from './field-text.ts';
 
-const CR = 13;
-const LF = 10;
 const QUESTION_MARK = 63;
 
 /**
@@ -262,17 +261,13 @@ async function reencode(repair: Repair, part: MimePart, eightBit: boolean): Prom
 }
 
 function replaceContent(repair: Repair, part: MimePart, bytes: Buffer): void {
-  const ended = endsBody(repair, part) && !endsLine(bytes) ? Buffer.concat([bytes, Buffer.from('\r\n')]) : bytes;
+  const ended = endsBody(repair, part) && bytes.at(-1) !== LF ? Buffer.concat([bytes, Buffer.from('\r\n')]) : bytes;
   repair.edits.push({ start: part.start, end: part.end, bytes: ended });
 }
 
 /** Tells whether a part reaches to the body's end: no delimiter, and so no line end of a delimiter, follows it. */
 function endsBody(repair: Repair, part: MimePart): boolean {
   return part.end === repair.body.length;
-}
-
-function endsLine(bytes: Buffer): boolean {
-  return bytes[bytes.length - 1] === 10;
 }
 
 /** The Content-Type value for 8-bit text whose charset is missing or ASCII (D20); undefined where it declares another one. */

@@ -162,13 +162,14 @@ export function lettersOf({ headers }: Explanation): string {
 }
 
 /** Tells what a letter says of a field, in the words of the catalogue. @param name as given; an unknown letter is 'admitted' */
-export function readVerdict(
-  letter: string,
-  name: string,
-): Pick<HeaderExplanation, 'verdict' | 'rule' | 'standard'> & { readonly isObserved: boolean } {
+export function readVerdict(letter: string, name: string) {
   const row = findHeader(asciiLower(name));
   const meaning = byLetter.get(letter) ?? meanings.admitted;
-  const { verdict } = meaning;
-  const isObserved = meaning === meanings.observed;
-  return { verdict, rule: ruleOf(row, meaning), ...(row ? { standard: row.standard } : {}), isObserved };
+  const standard = row ? { standard: row.standard } : {};
+  return {
+    verdict: meaning.verdict,
+    rule: ruleOf(row, meaning),
+    ...standard,
+    isObserved: meaning === meanings.observed,
+  };
 }

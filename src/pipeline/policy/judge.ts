@@ -178,11 +178,7 @@ function judgeLimits(usage: HeaderUsage): Violation[] {
 }
 
 /** Judges the trace. What `strip` removes counts too: nobody would notice the loop of a message without its trace (D4a). */
-function judgeLoop(
-  groups: Groups,
-  fields: readonly JudgedField[],
-  hostname: string | undefined,
-): Violation | undefined {
+function judgeLoop(groups: Groups, fields: readonly JudgedField[], hostname: string | undefined) {
   const trace = fields.flatMap(({ field, key, handling }) =>
     key === 'received' && (handling === 'trace' || handling === 'stripped') ? field : [],
   );

@@ -75,10 +75,6 @@ function mayRemove({ field, key, handling }: JudgedField, keepsReceived: boolean
   return mayStrip(key) && !guards.has(key);
 }
 
-function textOf({ value, field }: JudgedField): string {
-  return value?.text ?? field.rawBytes.toString('latin1');
-}
-
 /** Fields of one name that are refused only because they repeat or lack another header, with their values. */
 interface Repeated {
   readonly code: RejectionCode;
@@ -104,7 +100,7 @@ function faultyFields({ fields, refusal }: Judgement): Offence[] {
     const group = others.get(judged.key) ?? { code, message, places: [], texts: new Set<string>() };
     others.set(judged.key, group);
     group.places.push(at);
-    group.texts.add(textOf(judged));
+    group.texts.add(judged.value?.text ?? judged.field.rawBytes.toString('latin1'));
   }
   for (const [key, { code, message, places, texts }] of others) {
     // The remaining fields of the name are judged again once the faulty ones are removed.

@@ -175,11 +175,6 @@ function judgeOneOf({ values, comments }: OneOf, decoded: string, given: string)
   return { reason: `must be one of ${values.join(', ')}; got "${shown(decoded)}"` };
 }
 
-function judgeExactly(value: string, decoded: string): ValueVerdict {
-  if (decoded === value) return { canonical: value };
-  return { reason: `must be exactly "${value}"; got "${shown(decoded)}"` };
-}
-
 function judgeUnsubscribe(decoded: string, given: string): ValueVerdict {
   const { https, reason } = parseUnsubscribe(decoded);
   if (given === decoded || reason !== undefined) return reason === undefined ? {} : { reason };
@@ -197,7 +192,8 @@ export function judgeValue(row: HeaderRow, decoded: string, given = decoded): Va
     case 'free':
       return {};
     case 'exactly':
-      return judgeExactly(rule.value, decoded);
+      if (decoded === rule.value) return { canonical: decoded };
+      return { reason: `must be exactly "${rule.value}"; got "${shown(decoded)}"` };
     case 'one-of':
       return judgeOneOf(rule, decoded, given);
     case 'unsubscribe-uris':

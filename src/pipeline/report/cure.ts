@@ -8,14 +8,8 @@ import { type Rejection, type RejectionCode, rejections, tellingWords } from '..
 import { mayStrip } from '../policy/strip.ts';
 import { isSystemsOwn, type Setting, smallestSets } from './settings.ts';
 
-interface ProgramChange {
-  readonly mailer: RegExp;
-  /** The field that the program then no longer sends, in lower case. */
-  readonly field: string;
-  readonly text: string;
-}
-
-const changes: readonly ProgramChange[] = [
+/** What makes programs no longer send a field, whose name is in lower case. */
+const changes = [
   { mailer: /s-nail|heirloom/i, field: 'user-agent', text: 'set stealthmua=noagent' },
   { mailer: /mailutils/i, field: 'user-agent', text: 'unset xmailer' },
   { mailer: /mutt/i, field: 'user-agent', text: 'set user_agent = no' },

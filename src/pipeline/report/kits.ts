@@ -152,10 +152,7 @@ const languages = {
   postfix: { write: postfix, written: inPostfix },
   exim: { write: exim, written: inExim },
   exchange: { write: exchange, written: inExchange },
-} as const satisfies Record<
-  KitFormat,
-  { readonly write: (rules: Rules) => readonly string[]; readonly written: Record<RuleKind, Written> }
->;
+} as const;
 
 class Kit {
   readonly #written: Record<RuleKind, Written>;

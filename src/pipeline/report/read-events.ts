@@ -79,10 +79,7 @@ function reasonsOf(event: VerdictEvent): readonly EventViolation[] {
 }
 
 /** Reads what was judged since a time, up to the event that is the newest now, a page at a time. Rejects where the store fails. */
-export async function findingsOfEvents(
-  events: Pick<EventStore, 'read' | 'newest'>,
-  query: EventsQuery,
-): Promise<Findings> {
+export async function findingsOfEvents(events: Pick<EventStore, 'read' | 'newest'>, query: EventsQuery) {
   const { since, account, shadow, countUntil: to, sendingDomains, onProgress } = query;
   const kinds = verdictKinds.filter((kind) => shadow === undefined || (kind === 'shadowed') === shadow);
   const findings = new Findings(to === undefined ? undefined : { from: since, to });

@@ -52,10 +52,7 @@ function fits(set: StripSetName, names: readonly string[]): boolean {
 }
 
 /** Divides fields that are to be removed among named sets and names. @returns the sets, and the names that none of them has */
-export function smallestSets(names: readonly string[]): {
-  readonly sets: readonly StripSetName[];
-  readonly rest: readonly string[];
-} {
+export function smallestSets(names: readonly string[]) {
   const sets: StripSetName[] = [];
   let rest = [...names];
   for (;;) {
@@ -152,20 +149,12 @@ function presentLines(rules: StripRules): Required<Pick<CredentialLines, 'strip'
   return { stripSets: sets, strip: patterns.filter((pattern) => !sets.some((set) => isOfSet(set, pattern))) };
 }
 
-function presentFirsts(rules: StripRules | undefined): readonly string[] {
-  return rules ? [...rules.keepFirst].map((key) => rules.spellings.get(key) ?? key) : [];
-}
-
 function sorted(names: readonly string[]): readonly string[] {
   return names.toSorted((left, right) => left.localeCompare(right, 'en'));
 }
 
 /** The names of `stripInvalid`, without those that go anyhow. @param stripped what `strip` and the sets name */
-function invalidNames(
-  settings: readonly Setting[],
-  rules: StripRules | undefined,
-  stripped: readonly string[],
-): readonly string[] {
+function invalidNames(settings: readonly Setting[], rules: StripRules | undefined, stripped: readonly string[]) {
   const gone = stripRules({ strip: stripped });
   const present = rules ? patternsOf(rules.invalid, rules.spellings) : [];
   const wanted = namesOf(settings, 'stripInvalid').filter(
@@ -201,7 +190,8 @@ export function credentialLines(settings: readonly Setting[], credential?: Crede
   const strip = sorted(stripNames);
   const setNames = [...present.stripSets, ...sets];
   const invalid = invalidNames(settings, rules, [...strip, ...patternsOfSets(setNames)]);
-  const firsts = [...presentFirsts(rules), ...namesOf(settings, 'keepFirst')];
+  const ownFirsts = rules ? [...rules.keepFirst].map((key) => rules.spellings.get(key) ?? key) : [];
+  const firsts = [...ownFirsts, ...namesOf(settings, 'keepFirst')];
   const keepFirst = [...new Map(firsts.map((one) => [one.toLowerCase(), one])).values()];
   const domain = defaultDomain ?? settings.find((setting) => setting.kind === 'defaultDomain')?.domain;
   const charset = settings.find((setting) => setting.kind === 'legacyCharset')?.charset ?? legacyCharset;

@@ -2,6 +2,7 @@
 
 import { createHash, hash, type KeyObject, sign as signWithKey } from 'node:crypto';
 import type { YieldToEventLoop } from '../../mail/mime/body-scan.ts';
+import { CR, LF, SPACE, TAB } from '../../mail/octets.ts';
 import type { Message, MessageField } from '../compose/compose.ts';
 import { type HeaderRow, headerCatalogue } from '../policy/header-catalogue.ts';
 
@@ -24,11 +25,6 @@ export interface Signed {
   /** Where in `head` the platform's own signature fields stand, so that a route may leave them out (D27). */
   readonly platformSignature?: { readonly start: number; readonly end: number };
 }
-
-const CR = 13;
-const LF = 10;
-const SPACE = 32;
-const TAB = 9;
 
 /** Octets processed at a time; the scratch buffer for canonical octets has this size. */
 const blockSize = 65_536;
