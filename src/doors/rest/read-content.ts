@@ -16,12 +16,7 @@ function text(item: JsonObject, name: (typeof textNames)[number]): string | unde
   return typeof value === 'string' && value !== '' ? value : undefined;
 }
 
-/**
- * Reads the entries that have the shape of an attachment; the schema reports the others.
- * @param decoded the contents by their pointers, as the reader of the JSON decoded them
- * @param most how many attachments are read; of further ones only the octets are counted
- * @returns beside them the octets of all contents together
- */
+/** Reads the entries that have the shape of an attachment, `most` at most; the schema reports the others. @returns also the octets of all */
 function readAttachments(value: JsonValue | undefined, decoded: ReadonlyMap<string, DecodedText>, most: number) {
   const attachments: Attachment[] = [];
   const violations: Violation[] = [];

@@ -14,12 +14,7 @@ import { takePlace } from '../../base/net/own-doors.ts';
 import type { SessionTls } from '../../mail/transcript.ts';
 import type { SmtpListener } from './settings.ts';
 
-/**
- * A class of the library, and the members of it that this file relies on. A name that is not in the library's own declarations does
- * not compile.
- * @param methods those that are called here, or overridden here because the library calls them
- * @param fields those that are read or written here; the constructor of the class makes them
- */
+/** A class of the library, with the methods called or overridden here, and the fields read or written. Others do not compile. */
 function membersOf<Instance extends object>(
   owner: { readonly name: string; readonly prototype: Instance; toString(): string },
   methods: readonly (keyof Instance & string)[],

@@ -15,20 +15,6 @@ export interface MimeField {
   readonly end: number;
 }
 
-/** Where a header section ends, and the fields of it that describe the content. */
-export interface PartHeader {
-  /** Behind the last field. */
-  readonly end: number;
-  /** First octet of the content: behind the empty line, if there is one. */
-  readonly contentStart: number;
-  /** There is an empty line. */
-  readonly separated: boolean;
-  /** The first Content-Type's value, folds included, one character an octet. */
-  readonly contentType: string | undefined;
-  /** The first Content-Transfer-Encoding's value, likewise. */
-  readonly transferEncoding: string | undefined;
-}
-
 /** Octets of a Content-Type or Content-Transfer-Encoding that are read at most. */
 const longestFieldRead = 65_536;
 const longestNameRead = 100;
@@ -36,14 +22,11 @@ const longestNameRead = 100;
 /**
  * Reads the header section that begins at `start`.
  * @param isDelimiter tells whether a delimiter line stands at an offset: such a line ends the section too
- * @returns undefined where the section is over the limits of the message's own (`MAX_HEADER_SECTION_BYTES`,
- *   `MAX_HEADER_FIELDS`); nothing behind the limit is read
+ * @returns its end, behind the last field; where the content starts, behind the empty line if the two are separated by one; the first
+ *   values of Content-Type and Content-Transfer-Encoding, folds included, one character an octet. Undefined where the section is over
+ *   the limits of the message's own (`MAX_HEADER_SECTION_BYTES`, `MAX_HEADER_FIELDS`); nothing behind the limit is read
  */
-export function readPartHeader(
-  body: Buffer,
-  start: number,
-  isDelimiter: (offset: number) => boolean,
-): PartHeader | undefined {
+export function readPartHeader(body: Buffer, start: number, isDelimiter: (offset: number) => boolean) {
   const limit = start + MAX_HEADER_SECTION_BYTES;
   let contentType: string | undefined;
   let transferEncoding: string | undefined;

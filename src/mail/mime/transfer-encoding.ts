@@ -1,13 +1,8 @@
-// Encodes content for transfer: quoted-printable and base64 (RFC 2045 §6.7, §6.8), whichever is smaller (D20).
+// Encodes content for transfer: quoted-printable and base64 (RFC 2045 §6.7, §6.8), whichever is smaller (D20). What is encoded
+// is 7-bit, with lines of at most 76 octets, CRLF between lines and none behind the last.
 
 import { CR, EQUALS, LF, SPACE, TAB } from '../octets.ts';
 import { sliceSize, type YieldToEventLoop } from './body-scan.ts';
-
-/** An encoded content: 7-bit, lines of at most 76 octets, CRLF between lines and none behind the last. */
-export interface EncodedContent {
-  readonly encoding: 'quoted-printable' | 'base64';
-  readonly bytes: Buffer;
-}
 
 /** Octets of a base64 line before encoding: 57 give 76 characters (RFC 2045 §6.8). */
 const base64LineOctets = 57;
@@ -208,7 +203,7 @@ export async function encodeQuotedPrintable(
 export async function encodeSmaller(
   content: Buffer,
   options: { readonly text: boolean; readonly yieldToEventLoop?: YieldToEventLoop | undefined },
-): Promise<EncodedContent> {
+): Promise<{ readonly encoding: 'quoted-printable' | 'base64'; readonly bytes: Buffer }> {
   const limit = base64Size(content.length);
   const bytes = await quotedPrintableWithin(content, { ...options, limit });
   if (bytes) return { encoding: 'quoted-printable', bytes };

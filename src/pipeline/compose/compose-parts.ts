@@ -19,15 +19,6 @@ import type { Attachment, SubmissionBody } from '../policy/submission.ts';
 /** The parts of a message. */
 export type BodyParts = Extract<SubmissionBody, { readonly kind: 'parts' }>;
 
-/** A composed body, and what its header section says of it. */
-export interface ComposedParts {
-  /** Ends with CRLF. CRLF throughout and 7-bit, but for attached messages, which are as they were given. */
-  readonly body: Buffer;
-  readonly top: Required<TopLevel>;
-  /** Nothing in it has to be repaired: no message is attached, and no line of a part's header section is too long. */
-  readonly isClean: boolean;
-}
-
 const token = /^[A-Za-z0-9!#$&^_.+-]{1,127}$/;
 const printable = /^[ -~]*$/;
 
@@ -85,12 +76,13 @@ interface Branch {
   readonly parts: readonly (Leaf | Branch)[];
 }
 
-/** Composes the parts. @param boundary random, so that no text has it @param yieldToEventLoop called between slices of a large part */
-export async function composeParts(
-  parts: BodyParts,
-  boundary: string,
-  yieldToEventLoop?: YieldToEventLoop,
-): Promise<ComposedParts> {
+/**
+ * Composes the parts. @param boundary random, so that no text has it @param yieldToEventLoop called between slices of a large part
+ * @returns the body, which ends with CRLF, has CRLF throughout and is 7-bit, but for attached messages, which are as they were given;
+ *   what its header section says of it; and whether nothing in it has to be repaired: no message is attached, and no line of a part's
+ *   header section is too long
+ */
+export async function composeParts(parts: BodyParts, boundary: string, yieldToEventLoop?: YieldToEventLoop) {
   const pieces: Piece[] = [];
   const { top } = addPart(await treeOf(parts, boundary, yieldToEventLoop), pieces, { boundary, parts: 0 });
   const areShort = pieces.every((piece) => typeof piece !== 'string' || piece.length <= maximumLineLength);

@@ -24,12 +24,7 @@ import { type HeaderChange, readRaw, rewriteHeader, type WriteLongField } from '
 
 const QUESTION_MARK = 63;
 
-/**
- * Gives preamble or epilogue of a multipart (RFC 2046 §5.1.1) with `?` in place of each octet that is 8-bit, and lines over 998 octets cut: nobody
- * reads them, but hops would reject them otherwise (D20).
- * @param octets CRLF line ends
- * @param yieldToEventLoop called between two slices of many octets
- */
+/** Writes `?` in place of each 8-bit octet of preamble or epilogue (RFC 2046 §5.1.1), and cuts lines over 998 octets (D20). */
 async function cleanPadding(octets: Buffer, yieldToEventLoop?: YieldToEventLoop): Promise<Buffer> {
   const target = Buffer.allocUnsafe(octets.length + 2 * Math.floor(octets.length / maximumLineLength));
   let written = 0;

@@ -114,12 +114,7 @@ function readMailbox(text: string): Mailbox | 'none' | undefined {
   return first?.kind === 'mailbox' && !second && first.localPart === 'none' ? 'none' : undefined;
 }
 
-/**
- * Tells whether From is a mail server's own, as it stands in the bounces that servers behind Postern write: empty,
- * MAILER-DAEMON or postmaster without a domain, or any address whose domain the account may not send from.
- * @param text unfolded, encoded-words not decoded
- * @param isSendingDomain takes an A-label in lower case
- */
+/** Whether From is a mail server's own: empty, MAILER-DAEMON or postmaster without a domain, or of a domain that the account may not use. */
 function isServersFrom(text: string, isSendingDomain: (domain: string) => boolean): boolean {
   const mailbox = readMailbox(text);
   if (mailbox === undefined) return false;

@@ -55,11 +55,7 @@ export async function relaxedBodyHash(body: Buffer, yieldToEventLoop?: YieldToEv
   return digest.update(lineEnd).digest('base64');
 }
 
-/**
- * Gives the end of the last line that is not empty, without its trailing white space: empty lines at the end do not count.
- * @param before offset behind the last octet that may be content
- * @param from nothing before this offset is examined; the result where only white space follows it
- */
+/** The end of the last line that is not empty, without trailing white space. @param from nothing before it is examined */
 function contentEnd(body: Buffer, before: number, from: number): number {
   let end = before;
   while (end > from) {
