@@ -3,7 +3,7 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http';
 import type { Duplex } from 'node:stream';
 import { followChanges } from '../base/database/follow-changes.ts';
-import { addressTest } from '../base/net/address-test.ts';
+import { addressTest } from '../base/net/socket-address.ts';
 import type { Arrival, HttpFront } from '../web/http/front.ts';
 import { apiHostSet } from '../web/http/route.ts';
 import type { V4Plugin } from '../web/http/v4-app.ts';

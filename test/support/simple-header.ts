@@ -1,6 +1,6 @@
 // The simple header for datagrams, as an origin reads it.
 
-import { addressOctets, addressText } from '../../src/base/net/address-octets.ts';
+import { addressOctets, addressText } from '../../src/base/net/socket-address.ts';
 import type { ProxiedConnection } from '../../src/proxy/traffic/proxy-header.ts';
 
 const simpleHeaderLength = 38;

@@ -1,6 +1,6 @@
 // Checks of accounts, credentials and zones that the schema cannot express (D4a, D50, D65, D67, D93, D99).
 
-import { addressOctets } from '../../base/net/address-octets.ts';
+import { addressOctets } from '../../base/net/socket-address.ts';
 import { webhooksPerAccount } from '../../delivery/webhooks/webhook.ts';
 import { createAddressGuard, urlFault } from '../../delivery/webhooks/webhook-url.ts';
 import {

@@ -2,9 +2,8 @@
 
 import { isIP } from 'node:net';
 import { daysUntil, type ObservePeriod } from '../../accounts/observe-period.ts';
-import { addressTest, privateNetworks } from '../../base/net/address-test.ts';
 import { isLocalAddress } from '../../base/net/own-doors.ts';
-import { hostPort } from '../../base/net/socket-address.ts';
+import { addressTest, hostPort, privateNetworks } from '../../base/net/socket-address.ts';
 import { recipientRules } from '../../delivery/router.ts';
 import type { Route } from '../../delivery/settings.ts';
 import { smarthostsOf } from '../../delivery/smarthost.ts';

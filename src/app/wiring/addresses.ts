@@ -1,8 +1,7 @@
 // Where the gateway listens: the addresses that the configuration names and, once they are bound, the actual ones.
 
-import { addressTest } from '../../base/net/address-test.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
-import { hostPort } from '../../base/net/socket-address.ts';
+import { addressTest, hostPort } from '../../base/net/socket-address.ts';
 import type { Config } from '../config/config.ts';
 
 const isLoopback = addressTest(['127.0.0.0/8', '::1']);

@@ -1,8 +1,7 @@
 // Which addresses an exchanger may have: anybody can publish an MX record that leads to loopback or into a private network.
 
-import { type AddressTest, addressTest, privateNetworks } from '../../base/net/address-test.ts';
 import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';
-import { reachedAddresses } from '../../base/net/reached-addresses.ts';
+import { type AddressTest, addressTest, privateNetworks, reachedAddresses } from '../../base/net/socket-address.ts';
 
 /** `own`: Postern itself listens there. `private`: the Internet has no such host. */
 type AddressFault = 'own' | 'private';

@@ -2,8 +2,7 @@
 
 import { isIP } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { addressTest } from '../../base/net/address-test.ts';
-import { reachedAddresses } from '../../base/net/reached-addresses.ts';
+import { addressTest, reachedAddresses } from '../../base/net/socket-address.ts';
 
 /** @returns why an address may not be called; undefined where it may */
 export type RefuseAddress = (address: string, port: number) => string | undefined;

@@ -2,9 +2,8 @@
 // zone lets the request through to its origin; the checks run in this order (D60, D66).
 
 import { isIP, isIPv4 } from 'node:net';
-import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
 import { ownText } from '../../base/net/own-text.ts';
-import { normalAddress } from '../../base/net/socket-address.ts';
+import { type AddressTest, addressTest, normalAddress } from '../../base/net/socket-address.ts';
 import { tunnelFreeMethods } from '../../web/http/front.ts';
 import { headerSectionOctets } from '../../web/http/listener/request-end.ts';
 import { readAuthority } from '../../web/http/route.ts';

@@ -3,9 +3,8 @@
 
 import { isIP, isIPv6 } from 'node:net';
 import ipaddr from 'ipaddr.js';
-import { addressTest } from '../../base/net/address-test.ts';
 import type { OwnDoor } from '../../base/net/own-doors.ts';
-import { normalAddress } from '../../base/net/socket-address.ts';
+import { addressTest, normalAddress } from '../../base/net/socket-address.ts';
 import { oncePer } from '../../base/once-per.ts';
 import type { DirectOrigin, PortRange, TransportProtocol } from './application.ts';
 import { formatPorts, parsePorts } from './port-ranges.ts';

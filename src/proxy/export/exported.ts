@@ -2,8 +2,8 @@
 
 import { isIP } from 'node:net';
 import { maskUnprintable, quotePrintable } from '../../base/escape-text.ts';
-import { addressTest } from '../../base/net/address-test.ts';
 import { isWithinDomain } from '../../base/net/domain-labels.ts';
+import { addressTest } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan, PortRange } from '../application/application.ts';
 import { formatPorts } from '../application/port-ranges.ts';
 import type { DataPlaneLimits } from '../traffic/listener.ts';

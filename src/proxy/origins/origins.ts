@@ -1,9 +1,8 @@
 // The origins of one application: which a connection may go to, direct ones and those of DNS in turn, the failed ones last (D84, RFC 2782).
 
 import type { Clock, MonotonicClock } from '../../base/clock.ts';
-import { addressTest } from '../../base/net/address-test.ts';
 import { isBoundTo, type OwnDoor } from '../../base/net/own-doors.ts';
-import { reachedAddresses } from '../../base/net/reached-addresses.ts';
+import { addressTest, reachedAddresses } from '../../base/net/socket-address.ts';
 import { oncePer } from '../../base/once-per.ts';
 import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
 import { readOriginAllow } from '../application/texts.ts';

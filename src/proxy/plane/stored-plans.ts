@@ -2,7 +2,7 @@
 
 import { errorMessage } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
-import { type AddressTest, addressTest } from '../../base/net/address-test.ts';
+import { type AddressTest, addressTest } from '../../base/net/socket-address.ts';
 import type { DirectOrigin, ForwardingPlan, StoredApplication } from '../application/application.ts';
 import { wildcardIp } from '../application/texts.ts';
 import { type ProxyOwners, placesOf, type ZoneAndOwner } from '../application/zone.ts';

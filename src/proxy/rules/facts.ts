@@ -2,7 +2,7 @@
 
 import { parentNames } from '../../base/net/domain-labels.ts';
 import { isBoundTo, isLocalAddress, type OwnDoor } from '../../base/net/own-doors.ts';
-import { reachedAddresses } from '../../base/net/reached-addresses.ts';
+import { reachedAddresses } from '../../base/net/socket-address.ts';
 import type { PortRange, TransportProtocol } from '../application/application.ts';
 import { configuredPorts, within, without } from '../application/port-ranges.ts';
 import { canonicalAddress, canonicalIp, readOriginAllow } from '../application/texts.ts';

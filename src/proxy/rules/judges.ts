@@ -1,7 +1,7 @@
 // The judges of the rules (D82, D86): about what an application asks of the edge, its account and its zone, and about its origin.
 // Where a write may also break a rule by losing a race, the text is a function of its own (D87).
 
-import { reachedAddresses } from '../../base/net/reached-addresses.ts';
+import { reachedAddresses } from '../../base/net/socket-address.ts';
 import type { PortRange } from '../application/application.ts';
 import { formatPorts, joinRanges, portCount } from '../application/port-ranges.ts';
 import { isInNetworks, joinReasons, quote, wildcardIp } from '../application/texts.ts';

@@ -1,6 +1,6 @@
 // Tells an origin the client's address: PROXY protocol 1 and 2 (proxy-protocol.txt, §2.1, §2.2), and 38 octets before datagrams (D84).
 
-import { addressOctets, addressText, mappedOctets } from '../../base/net/address-octets.ts';
+import { addressOctets, addressText, mappedOctets } from '../../base/net/socket-address.ts';
 import type { ForwardingPlan, TransportProtocol } from '../application/application.ts';
 
 /** An address and a port. */

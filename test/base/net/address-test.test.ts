@@ -1,7 +1,6 @@
 import { expect, test } from 'vitest';
 import { ConfigurationError } from '../../../src/base/errors.ts';
-import { addressTest } from '../../../src/base/net/address-test.ts';
-import { normalAddress } from '../../../src/base/net/socket-address.ts';
+import { addressTest, normalAddress } from '../../../src/base/net/socket-address.ts';
 
 test.each([
   ['192.0.2.1', '192.0.2.1'],

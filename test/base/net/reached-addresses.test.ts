@@ -3,7 +3,7 @@
 import { once } from 'node:events';
 import { type AddressInfo, connect, createServer, type Server } from 'node:net';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
-import { reachedAddresses } from '../../../src/base/net/reached-addresses.ts';
+import { reachedAddresses } from '../../../src/base/net/socket-address.ts';
 import { canonicalAddress } from '../../../src/proxy/application/texts.ts';
 
 const servers: Server[] = [];

@@ -1,7 +1,7 @@
 // Who the client is, and sets of addresses.
 
 import { describe, expect, test } from 'vitest';
-import { addressTest } from '../../../src/base/net/address-test.ts';
+import { addressTest } from '../../../src/base/net/socket-address.ts';
 import { clientOf, type FieldLines } from '../../../src/edge/zone/judge-request.ts';
 import { heapOctetsOfEach } from '../../support/heap-octets.ts';
 import fc from '../../support/properties.ts';

@@ -2,7 +2,7 @@
 
 import { BlockList } from 'node:net';
 import { expect, test } from 'vitest';
-import { addressTest } from '../../../src/base/net/address-test.ts';
+import { addressTest } from '../../../src/base/net/socket-address.ts';
 import { readFirewall } from '../../../src/proxy/traffic/listener.ts';
 import fc from '../../support/properties.ts';
 

@@ -2,7 +2,7 @@
 
 import { countedAddress } from '../../../base/counted-address.ts';
 import { Counts } from '../../../base/counts.ts';
-import { addressTest } from '../../../base/net/address-test.ts';
+import { addressTest } from '../../../base/net/socket-address.ts';
 import type { SharedConnections } from '../../../base/process-group.ts';
 
 /** How many connections are taken. */
