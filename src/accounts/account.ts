@@ -1,6 +1,6 @@
 // Accounts, credentials and sending domains as values (D50, D93). They come from the configuration and the store.
 
-import type { ReportWish } from '../mail/dsn-request.ts';
+import type { ReportWish } from '../mail/envelope.ts';
 import type { ObservePeriod } from './observe-period.ts';
 import type { SenderMap } from './sender-map.ts';
 import type { StripRules } from './strip-rules.ts';

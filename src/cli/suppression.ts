@@ -8,7 +8,7 @@ import {
   type SuppressionStore,
   suppressionReasons,
 } from '../delivery/feedback/suppression-store.ts';
-import { readComparable } from '../mail/address/comparable-mailbox.ts';
+import { readComparable } from '../mail/address/path.ts';
 import { suppressionJson } from '../web/admin/suppression-endpoints.ts';
 import { accountOption, isoTime, withStoreOf } from './command/choose-account.ts';
 import { defineCommand, defineGroup, fail, jsonOption, listOptions, print, printJson } from './command/command.ts';

@@ -1,7 +1,7 @@
 // What delivery has in hand: a message (job), and those of its recipients that take one route in one transaction (task).
 
 import type { ClockReading } from '../base/clock.ts';
-import type { DsnRequest } from '../mail/dsn-request.ts';
+import type { DsnRequest } from '../mail/envelope.ts';
 import type { DueMessage, SpoolEntry } from '../spool/spool.ts';
 import type { OutgoingMail, RecipientResult } from './smtp/smtp-client.ts';
 import type { ContentBudget, TransportShare } from './transport-share.ts';

@@ -6,7 +6,7 @@ import type { Clock } from '../base/clock.ts';
 import { uuidv7 } from '../base/ids.ts';
 import { type MaybePromise, whenKnown } from '../base/load/maybe-promise.ts';
 import { yieldToEventLoop } from '../base/yield-to-event-loop.ts';
-import type { ReportWish } from '../mail/dsn-request.ts';
+import type { ReportWish } from '../mail/envelope.ts';
 import { citedIds, replaceIds } from '../mail/message-ids.ts';
 import { mailerOf, type RefusalFacts, type Refuse } from '../spool/events/refusal.ts';
 import type { ContentKept } from '../spool/journal/journal-row.ts';

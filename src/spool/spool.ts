@@ -2,7 +2,7 @@
 // several stores; test/contract/spool.ts holds every store to the same behaviour (D90, D91, D94).
 
 import type { Unavailable } from '../base/errors.ts';
-import type { DsnRequest, ReportWish } from '../mail/dsn-request.ts';
+import type { DsnRequest, ReportWish } from '../mail/envelope.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { EventStore } from './events/event-store.ts';

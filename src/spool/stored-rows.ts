@@ -1,7 +1,7 @@
 // Converts rows of the spool's tables into values, and states into numbers.
 
 import type { Row } from '../base/database/database.ts';
-import type { DsnRequest, RecipientRequest } from '../mail/dsn-request.ts';
+import type { DsnRequest, RecipientRequest } from '../mail/envelope.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { type Hold, type Holds, holdKinds } from './hold.ts';
 import type { Origin, QueueItem, SpoolEntry, SpooledRecipient } from './spool.ts';

@@ -1,15 +1,7 @@
 // The parameters of RFC 3461 and RFC 6533: what is read, and that whatever is read can do no harm in a report or a command.
 
 import { expect, test } from 'vitest';
-import {
-  asciiOrcpt,
-  envidText,
-  isEnvid,
-  notifies,
-  readNotify,
-  readOrcpt,
-  readRet,
-} from '../../src/mail/dsn-request.ts';
+import { asciiOrcpt, envidText, isEnvid, notifies, readNotify, readOrcpt, readRet } from '../../src/mail/envelope.ts';
 import fc, { anyCharacter } from '../support/properties.ts';
 
 test('RET and NOTIFY are words in any case', () => {

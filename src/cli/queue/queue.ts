@@ -1,5 +1,5 @@
 import { UsageError } from '../../base/errors.ts';
-import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { comparableMailbox } from '../../mail/address/path.ts';
 import { bareId } from '../../mail/message-ids.ts';
 import type { QueueItem, SpooledRecipient } from '../../spool/spool.ts';
 import { compactSpool } from '../../spool/sqlite/file/compact.ts';

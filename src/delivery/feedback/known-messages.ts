@@ -1,7 +1,7 @@
 // What is known of a message that a report is about, read from the events: the spool forgets it once it is delivered.
 
 import { RecentMap } from '../../base/recent-map.ts';
-import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { comparableMailbox } from '../../mail/address/path.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { BouncedEvent, ComplainedEvent, MailEvent, ReturnEventBase } from '../../spool/events/mail-event.ts';
 

@@ -7,8 +7,8 @@ import { orNull, rowReader } from '../../base/database/row-reader.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import type { MaybePromise } from '../../base/load/maybe-promise.ts';
 import { Part } from '../../base/part.ts';
-import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+import { comparableMailbox } from '../../mail/address/path.ts';
 
 /** The table of the list. */
 export const suppressionMigrations: Migrations = {

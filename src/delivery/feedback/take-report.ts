@@ -2,7 +2,7 @@
 // of its message alone, so that a forger can say no more than a recipient of that message could (D26, D51).
 
 import { createKeyedQueues } from '../../base/keyed-queues.ts';
-import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { comparableMailbox } from '../../mail/address/path.ts';
 import { cutText, eventBounds } from '../../spool/events/event-bounds.ts';
 import type { EventStore } from '../../spool/events/event-store.ts';
 import type { BouncedEvent, ComplainedEvent } from '../../spool/events/mail-event.ts';

@@ -5,7 +5,7 @@ import type { Account } from '../../accounts/account.ts';
 import { stripRules } from '../../accounts/strip-rules.ts';
 import { escapeCharacters } from '../../base/escape-text.ts';
 import { randomHex } from '../../base/ids.ts';
-import { asciiOrcpt, envidText, readOrcpt } from '../../mail/dsn-request.ts';
+import { asciiOrcpt, envidText, readOrcpt } from '../../mail/envelope.ts';
 import { readMessage } from '../../mail/header/header-reader.ts';
 import { mailDate } from '../../mail/mail-date.ts';
 import { encodeQuotedPrintable } from '../../mail/mime/transfer-encoding.ts';

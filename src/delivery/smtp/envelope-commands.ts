@@ -3,8 +3,7 @@
 
 import { isAscii } from 'node:buffer';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
-import { asciiOrcpt, type RecipientRequest } from '../../mail/dsn-request.ts';
-import type { Envelope } from '../../mail/envelope.ts';
+import { asciiOrcpt, type Envelope, type RecipientRequest } from '../../mail/envelope.ts';
 import { hasNonAscii } from '../../mail/header/encoded-word.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { TlsFacts } from '../../mail/tls-facts.ts';

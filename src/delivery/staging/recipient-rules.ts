@@ -2,9 +2,8 @@
 // attempt is made, not when the message is accepted, so that they hold for every message in the queue, however old.
 
 import { oncePer } from '../../base/once-per.ts';
-import { comparableMailbox, readComparable } from '../../mail/address/comparable-mailbox.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
-import { readPath } from '../../mail/address/path.ts';
+import { comparableMailbox, readComparable, readPath } from '../../mail/address/path.ts';
 import { writeField } from '../../mail/write-field.ts';
 
 /** One entry of `allowRecipients`: an address in its comparable spelling, a domain, or all names below a domain (A-labels). */

@@ -2,7 +2,7 @@
 
 import { isAscii, isUtf8 } from 'node:buffer';
 import { type Path, readPath } from '../../mail/address/path.ts';
-import { isEnvid, readRet } from '../../mail/dsn-request.ts';
+import { isEnvid, readRet } from '../../mail/envelope.ts';
 import { type Answer, replies } from './replies.ts';
 
 /** Known parameters and whether they take a value (D40b); what the values of DSN may be is judged afterwards. */

@@ -5,8 +5,14 @@ import { mapSender, type SenderMap } from '../../accounts/sender-map.ts';
 import { type MaybePromise, whenKnown } from '../../base/load/maybe-promise.ts';
 import { Part } from '../../base/part.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
-import { type DsnRequest, type RecipientRequest, readNotify, readOrcpt, readRet } from '../../mail/dsn-request.ts';
-import type { Envelope } from '../../mail/envelope.ts';
+import {
+  type DsnRequest,
+  type Envelope,
+  type RecipientRequest,
+  readNotify,
+  readOrcpt,
+  readRet,
+} from '../../mail/envelope.ts';
 import { tellingWords, type Violation } from '../../pipeline/submit.ts';
 import type { RefusalFacts } from '../../spool/events/refusal.ts';
 import type { JournalDetails } from '../../spool/journal/journal-row.ts';

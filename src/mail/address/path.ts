@@ -1,9 +1,9 @@
 // The paths of MAIL and RCPT (RFC 5321 §4.1.2, RFC 6531 §3.3). Their grammar is not that of header fields (RFC 5322 §3.4): no comments,
 // folds or white space, literals that are IP addresses, and parameters on the same line. What both have in common (atext,
-// quoted-strings, domains) is shared code.
+// quoted-strings, domains) is shared code. And the one spelling of a mailbox, for lists that ask whether two are the same (D51).
 
-import { atext, closingEnd } from '../header/quoted-text.ts';
-import { addressLiteral, asciiDomain } from './domain.ts';
+import { atext, closingEnd, quotedString, withoutQuotedPairs } from '../header/quoted-text.ts';
+import { addressLiteral, asciiDomain, splitMailbox } from './domain.ts';
 
 /** One path as it stands in a command line. */
 export interface Path {
@@ -84,4 +84,31 @@ export function readPath(text: string, start: number): Path | undefined {
   const mailbox = found ? `${localPart}@${found.domain}` : localPart;
   if (mailbox.length > maxMailboxOctets || Buffer.byteLength(mailbox) > maxMailboxOctets) return undefined;
   return { mailbox, domain: found?.domain, end };
+}
+
+/** What may stand in a local part without quotes: atext, dots, and the non-ASCII of RFC 6531 §3.3. */
+const bareLocalPart = new RegExp(`^[${atext}.\\u{a0}-\\u{10ffff}]+$`, 'u');
+
+/** RFC 5321 §4.1.2: the quotes are no part of the local part, so `"a"@b` is `a@b`. */
+function withoutNeedlessQuotes(localPart: string): string {
+  if (localPart.length < 3 || !localPart.startsWith('"') || !localPart.endsWith('"')) return localPart;
+  const content = withoutQuotedPairs(localPart.slice(1, -1));
+  if (bareLocalPart.test(content)) return content;
+  return quotedString(content);
+}
+
+/** The spelling by which a mailbox is looked up: A-label, lower case, no needless quotes. What is no address is lowered. */
+export function comparableMailbox(mailbox: string): string {
+  const { localPart, domain } = splitMailbox(mailbox);
+  const local = withoutNeedlessQuotes(localPart.normalize('NFC'));
+  if (domain === undefined) return local.toLowerCase();
+  return `${local.toLowerCase()}@${asciiDomain(domain) ?? domain.toLowerCase()}`;
+}
+
+/** Reads a bare `user@domain`. @returns its comparable spelling; undefined without a domain, malformed or over 254 octets */
+export function readComparable(text: string): string | undefined {
+  // A lone surrogate is no character: what the database would keep for it is not what was given.
+  if (text.startsWith('<') || !text.isWellFormed()) return undefined;
+  const path = readPath(text, 0);
+  return path?.domain !== undefined && path.end === text.length ? comparableMailbox(path.mailbox) : undefined;
 }

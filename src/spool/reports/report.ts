@@ -1,7 +1,7 @@
 // Reports that are to be made: which outcomes the sender wants to know of (RFC 3461 §4.1, §6), and the facts of a report. They
 // are written in the commit of the outcome that they tell, and deleted in the commit of the report that was made of them.
 
-import { type DsnRequest, notifies, type ReportKind, type ReportWish } from '../../mail/dsn-request.ts';
+import { type DsnRequest, notifies, type ReportKind, type ReportWish } from '../../mail/envelope.ts';
 import type { SmtpReply } from '../../mail/smtp-reply.ts';
 import type { AcceptedEvent, Handover, OutcomeEvent } from '../events/mail-event.ts';
 

@@ -3,7 +3,7 @@
 
 import { hash } from 'node:crypto';
 import type { Row, SqlValue } from '../../base/database/database.ts';
-import { comparableMailbox } from '../../mail/address/comparable-mailbox.ts';
+import { comparableMailbox } from '../../mail/address/path.ts';
 import { bareId } from '../../mail/message-ids.ts';
 import { ask, askAnew, type StoreSteps, together } from '../core/steps.ts';
 import { type EncodedPage, readFacts, toldOf } from '../encoded-event.ts';

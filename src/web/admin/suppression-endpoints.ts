@@ -9,7 +9,7 @@ import {
   type SuppressionStore,
   suppressionReasons,
 } from '../../delivery/feedback/suppression-store.ts';
-import { readComparable } from '../../mail/address/comparable-mailbox.ts';
+import { readComparable } from '../../mail/address/path.ts';
 import { bodyOf, component, endpoint, endpointsOf } from '../http/endpoint.ts';
 import { type Fault, Refusal, refusal, succeedWithPage } from '../http/envelope.ts';
 import type { V4Plugin } from '../http/v4-app.ts';

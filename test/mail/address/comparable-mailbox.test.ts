@@ -1,7 +1,7 @@
 // All spellings of a mailbox come to one (D51).
 
 import { expect, test } from 'vitest';
-import { comparableMailbox, readComparable } from '../../../src/mail/address/comparable-mailbox.ts';
+import { comparableMailbox, readComparable } from '../../../src/mail/address/path.ts';
 import fc from '../../support/properties.ts';
 
 test.each([

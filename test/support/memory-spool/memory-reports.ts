@@ -1,6 +1,6 @@
 // The reports that are to be made, in memory: they behave like those in the database, but end with the process.
 
-import type { DsnRequest, ReportWish } from '../../../src/mail/dsn-request.ts';
+import type { DsnRequest, ReportWish } from '../../../src/mail/envelope.ts';
 import type { SmtpReply } from '../../../src/mail/smtp-reply.ts';
 import {
   type DueReport,

@@ -1,7 +1,7 @@
 // Reads the body of message/delivery-status (RFC 3464 §2) and of message/global-delivery-status (RFC 6533 §3).
 
 import { isAscii } from 'node:buffer';
-import { readOrcpt } from '../../../mail/dsn-request.ts';
+import { readOrcpt } from '../../../mail/envelope.ts';
 import { type DeliveryReport, type NamedRecipient, oneLine, type ReportedAction, reportBounds } from './report.ts';
 
 /** Field names in lower case, each with the first value that the group gives it, unfolded. */

@@ -1,7 +1,7 @@
 // GET .../email/sending/messages and .../messages/{id}: messages with what became of them, without their bodies (D53).
 
 import { Type } from 'typebox';
-import { comparableMailbox } from '../../../mail/address/comparable-mailbox.ts';
+import { comparableMailbox } from '../../../mail/address/path.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import type { EventSearch, EventStore } from '../../../spool/events/event-store.ts';
 import type { MailEvent } from '../../../spool/events/mail-event.ts';
