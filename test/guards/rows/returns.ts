@@ -23,8 +23,6 @@ export const returns = [
     ['return isExpired(queueId, addresses, nowMs) ?', 'return nowMs < 0 ?'],
     [' && !isExpired(id, addresses, nowMs)', ''],
     ["readToken(id, 'feedback', addresses", "readToken(id, 'bounce', addresses"],
-  ]),
-  ...of('doors/bounce/bounce-desk.ts', bounces, [
     ["target.kind === 'unknown' || target.kind === 'expired'", "target.kind === 'expired'"],
     [
       "if (queueId === undefined) return { result: 'unauthenticated'",

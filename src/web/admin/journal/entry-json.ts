@@ -5,8 +5,7 @@ import { readMessage } from '../../../mail/header/header-reader.ts';
 import { readRawText } from '../../../mail/header/raw-text.ts';
 import { bareId } from '../../../mail/message-ids.ts';
 import { readVerdict, shownVerdicts } from '../../../pipeline/policy/explain.ts';
-import type { Cure } from '../../../pipeline/report/cure.ts';
-import { cureOf } from '../../../pipeline/report/cure.ts';
+import { type Cure, cureOf } from '../../../pipeline/report/cure.ts';
 import {
   credentialLines,
   type Setting,
