@@ -286,6 +286,8 @@ export class HopPool implements ConnectionHolder {
   /** Takes what happened at the next hop, and what follows from it. */
   #tell(event: HopEvent): void {
     const change = this.allowance.tell(event);
+    // A connection that was there had its TLS, whatever has ended it.
+    if (event.kind === 'closed' || event.kind === 'ended') this.#failsTls = false;
     if (change === 'more') this.wake();
     const { trouble, connections, opensIn, lastWords } = this.allowance;
     if (change !== 'less' || !trouble || this.#stopped) return;

@@ -27,7 +27,7 @@ interface Server {
   readonly smarthost: Smarthost;
   failures: number;
   downUntil: number;
-  /** What was wrong with its TLS when it was tried last. */
+  /** What was wrong with its TLS when it was tried last, unless the connection was lost. */
   tlsFault: TlsFault | undefined;
 }
 
@@ -109,11 +109,11 @@ class SmarthostHop implements NextHop {
     if ('refused' in result && result.said.length === 0 && this.#from(server, 1)) {
       result = await connectSmtp({ ...options, ...this.#from(server, 1) }, signal);
     }
+    server.tlsFault = 'connection' in result || result.wasLost ? undefined : result.tlsFault;
     if ('connection' in result) server.failures = 0;
     else {
       const wait = Math.min(passedOver.first * 2 ** server.failures, passedOver.longest);
       server.failures += 1;
-      server.tlsFault = result.tlsFault;
       server.downUntil = clock.monotonic() + wait;
     }
     return result;

@@ -1,9 +1,10 @@
 // Delivery as a whole: a real spool, real sockets, real files; faults by the sink's magic addresses.
 
 import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { createServer, type Socket } from 'node:net';
+import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createSecureContext, TLSSocket } from 'node:tls';
 import { afterEach, beforeEach, describe, expect, test } from 'vitest';
 import { Delivery } from '../../src/delivery/delivery.ts';
 import type { DeliveryParts } from '../../src/delivery/new-transport.ts';
@@ -472,6 +473,44 @@ describe('a message with REQUIRETLS (RFC 8689 §4.2.1)', () => {
     expect(both).toEqual(['deferred 451 4.7.4', 'deferred 451 4.7.4']);
     const down = await outcomesOf([smarthost(await freePort(), { ...strict })]);
     expect(down).toEqual(['deferred 451 4.4.1', 'deferred 451 4.4.1']);
+    const lost = await startSink({ tls: { mode: 'starttls', key: '', cert: '' }, dropsHandshake: true });
+    expect(await outcomesOf([smarthost(lost.port, strict)])).toEqual(['deferred 451 4.7.5', 'deferred 451 4.7.5']);
+  });
+
+  test('waits where a next hop whose TLS has failed once goes down for another reason', async () => {
+    const secureContext = createSecureContext(await testCertificate());
+    const held: Socket[] = [];
+    let last: Socket | undefined;
+    const server = createServer((bare) => {
+      const serve = (socket: Socket): void => {
+        socket.on('error', () => undefined);
+        socket.on('data', (data) => {
+          const line = data.toString('latin1');
+          if (line.startsWith('EHLO')) socket.write(socket === bare ? '250-x\r\n250 STARTTLS\r\n' : '250 x\r\n');
+          else if (line.startsWith('MAIL')) held.push(socket);
+          else if (!last && count === 4) last = socket;
+          else {
+            socket.removeAllListeners('data').write('220 go\r\n');
+            serve(new TLSSocket(socket, { isServer: true, secureContext }));
+          }
+          if (last && held.length === 3) last.write('454 not now\r\n');
+        });
+      };
+      count += 1;
+      bare.write('220 x\r\n');
+      serve(bare);
+      if (count === 4) bare.on('close', () => held.map((socket) => socket.write('421 4.3.2 closing\r\n')));
+    });
+    let count = 0;
+    await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
+    closers.push(() => server.close());
+    const { port } = server.address() as AddressInfo;
+    const { send, outcomes } = await run([smarthost(port, { tls: 'required' })]);
+    for (const local of ['a', 'b', 'c']) await send({ recipients: [`${local}@example.org`] });
+    await expect.poll(() => held.length, waiting).toBe(3);
+    await send({ recipients: ['d@example.org'], requireTls: true });
+    const all = await outcomes(4);
+    expect(all.toSorted()).toEqual(['a deferred 421', 'b deferred 421', 'c deferred 421', 'd deferred 421']);
   });
 });
 

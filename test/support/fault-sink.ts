@@ -34,6 +34,8 @@ export interface FaultSinkOptions {
   readonly injectAfterStarttls?: string;
   /** Answers STARTTLS so instead of 220. */
   readonly starttlsReply?: string;
+  /** Drops the connection at the first octets of the handshake behind STARTTLS. */
+  readonly dropsHandshake?: boolean;
   /** Refuses MAIL without AUTH. */
   readonly requireAuth?: { readonly user: string; readonly pass: string; readonly mechanisms?: string };
   /** Offers REQUIRETLS. */
@@ -256,6 +258,7 @@ class SinkSession {
     plain.uncork();
     plain.removeAllListeners('data');
     this.#buffer = Buffer.alloc(0);
+    if (this.#sink.options.dropsHandshake) return void plain.on('data', () => plain.destroy());
     const secure = new TLSSocket(plain, { isServer: true, key: tls?.key, cert: tls?.cert });
     this.#socket = secure;
     this.#listen(secure);

@@ -110,13 +110,13 @@ async function attempt(candidate: Candidate, { domain, signal }: MxWay, parts: C
   const options = clientOptions(candidate, domain, parts);
   const first: Attempt = await connectSmtp(options, signal);
   if (!('refused' in first)) return { result: first, fault: undefined };
-  const { tlsFault: fault, refused } = first;
+  const { tlsFault: fault, refused, wasLost } = first;
   if (fault === undefined || demand.mode !== 'opportunistic' || signal.aborted) {
-    return { result: first, fault, said: refused.text };
+    return { result: first, fault, wasLost, said: refused.text };
   }
   // Unverified TLS is better than none, and none is better than no mail (RFC 7435).
   const { judgePeer: _, ...clear } = { ...options, tls: 'none' as const };
-  return { result: await connectSmtp(clear, signal), fault, said: refused.text };
+  return { result: await connectSmtp(clear, signal), fault, wasLost, said: refused.text };
 }
 
 /** What the policy of the domain says of a connection that was made although it does not enforce. */
@@ -211,7 +211,7 @@ async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConne
       const { name } = candidate.exchanger;
       refused ??= { ...result.refused, text: `${name}[${candidate.address}]: ${result.refused.text}` };
       said.push(...result.said);
-      if (outcome.fault) faults.push(outcome.fault);
+      if (outcome.fault && !outcome.wasLost) faults.push(outcome.fault);
       continue;
     }
     parts.health.tell(candidate.address, true);
@@ -224,7 +224,8 @@ async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConne
   }
   refused ??= { code: 451, enhanced: '4.4.1', text: 'No mail exchanger could be tried in time' };
   const [tlsFault] = faults;
-  return spare ?? { refused, said, ...(tlsFault && faults.length === candidates.length ? { tlsFault } : {}) };
+  const isKnown = way.plan.isWhole && faults.length === candidates.length;
+  return spare ?? { refused, said, ...(tlsFault && isKnown ? { tlsFault } : {}) };
 }
 
 /** What routes by MX share with one another, and keep when the settings change. */

@@ -28,6 +28,8 @@ interface ExchangerSet {
   readonly exchangers: readonly Exchanger[];
   /** A resolver that validates has vouched for their names. */
   readonly isSecure: boolean;
+  /** There is no other exchanger whose addresses cannot be looked up for now. */
+  readonly isWhole: boolean;
 }
 
 /** What finding needs. */
@@ -150,7 +152,8 @@ export async function findExchangers(domain: string, parts: FindParts): Promise<
     const { addresses = [] } = found[at] ?? {};
     return addresses.length > 0 ? [{ name, preference, addresses }] : [];
   });
-  if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure };
+  const isWhole = found.every(({ addresses, failures }) => addresses.length > 0 || failures.length === 0);
+  if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure, isWhole };
   const other = isLiteral ? undefined : await otherFamily(records, parts);
   if (other !== undefined)
     return deferred(`The mail exchangers of ${domain} have addresses of ${other} alone, which is not sent from here`);
@@ -169,6 +172,8 @@ export interface MxPlan {
   readonly label: string;
   /** In order of preference, not empty. */
   readonly exchangers: readonly PlannedExchanger[];
+  /** As in an `ExchangerSet`. */
+  readonly isWhole: boolean;
   readonly sts: StsPolicy | undefined;
   /** Why the policy that the domain says it has could not be had. */
   readonly stsFault: StsFault | undefined;
@@ -227,7 +232,7 @@ export async function planMx(
   ]);
   if ('kind' in set) return set;
   const { route, lookup, usesDane } = parts;
-  const { isSecure } = set;
+  const { isSecure, isWhole } = set;
   const tls = route.tlsByDomain.get(domain) ?? route.tls;
   // RFC 7672 §2.2.1: without DNSSEC for the MX records anybody could have put in a host with records of its own.
   const asksDane = usesDane && isSecure && message !== 'no';
@@ -242,6 +247,7 @@ export async function planMx(
     key: keyOf([name, domain, message], exchangers),
     label: labelOf(name, exchangers),
     exchangers,
+    isWhole,
     sts,
     stsFault,
   };

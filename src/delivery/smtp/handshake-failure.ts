@@ -17,16 +17,19 @@ export class HandshakeFailure extends Error {
   readonly reply: SmtpReply;
   /** TLS is to blame, so that a connection without it might do. */
   readonly tlsFault: TlsFault | undefined;
+  /** The connection was lost or stood still within the handshake of TLS, which may go well the next time. */
+  readonly wasLost: boolean;
   /** The next hop's own reply, where it refused. */
   readonly said: SmtpReply | undefined;
 
   constructor(
     reply: SmtpReply,
-    options: ErrorOptions & { readonly tlsFault?: TlsFault | undefined; readonly said?: SmtpReply } = {},
+    options: ErrorOptions & { readonly tlsFault?: TlsFault; readonly wasLost?: boolean; readonly said?: SmtpReply } = {},
   ) {
     super(reply.text, options);
     this.reply = reply;
     this.tlsFault = options.tlsFault;
+    this.wasLost = options.wasLost === true;
     this.said = options.said;
   }
 }

@@ -30,6 +30,8 @@ export interface HopRefusal {
   readonly said: readonly SmtpReply[];
   /** TLS failed with every host, and nothing else. */
   readonly tlsFault?: TlsFault;
+  /** It failed because the connection was lost, which says nothing of the next time. */
+  readonly wasLost?: boolean;
 }
 
 interface Live {
@@ -297,9 +299,9 @@ export async function connectSmtp(
   } catch (thrown) {
     socket.destroy();
     if (thrown instanceof HandshakeFailure) {
-      const { reply: refused, tlsFault } = thrown;
+      const { reply: refused, tlsFault, wasLost } = thrown;
       const said = thrown.said ? [thrown.said] : [];
-      return tlsFault === undefined ? { refused, said } : { refused, said, tlsFault };
+      return tlsFault === undefined ? { refused, said } : { refused, said, tlsFault, wasLost };
     }
     throw new Error(`Cannot speak to ${options.host}:${options.port}: ${errorMessage(thrown)}`, { cause: thrown });
   } finally {

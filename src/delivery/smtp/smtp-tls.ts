@@ -105,7 +105,9 @@ export async function secured(socket: Socket, options: SmtpClientOptions): Promi
     const text =
       isRefusal && options.policy === undefined ? `${thrown.message}; ${remedyFor(options)}` : thrown.message;
     const tlsFault = isRefusal ? certificateFault(thrown.cause) : 'validation-failure';
-    throw new HandshakeFailure({ ...thrown.reply, text }, { cause: thrown, tlsFault });
+    // What OpenSSL ends a handshake for has a reason.
+    const wasLost = !isRefusal && !(thrown.cause instanceof Error && 'reason' in thrown.cause);
+    throw new HandshakeFailure({ ...thrown.reply, text }, { cause: thrown, tlsFault, wasLost });
   }
   const refusal = options.judgePeer?.(secure);
   if (refusal === undefined) return secure;

@@ -225,6 +225,17 @@ describe('REQUIRETLS (RFC 8689)', () => {
     estate.clock.pass(61);
     expect(await requireTls(estate)).toMatch(/altnames.*; certificate-host-mismatch$/);
   });
+
+  test.each([
+    ['the connection to one is lost in the handshake', signed, { dropsHandshake: true }],
+    ['the addresses of one cannot be looked up', { ...signed, 'two.test': { fails: 'SERVFAIL' } as const }, {}],
+  ])('nor is it known where %s', async (_, zone, change) => {
+    const estate = await startMxEstate(zone);
+    const other = await starttls(estate, 'other.test');
+    await estate.sink(2, other);
+    await estate.sink(3, { ...other, ...change });
+    expect(await requireTls(estate)).toMatch(/altnames.*; undefined$/);
+  });
 });
 
 describe('our own side', () => {
