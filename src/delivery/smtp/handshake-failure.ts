@@ -24,7 +24,11 @@ export class HandshakeFailure extends Error {
 
   constructor(
     reply: SmtpReply,
-    options: ErrorOptions & { readonly tlsFault?: TlsFault; readonly wasLost?: boolean; readonly said?: SmtpReply } = {},
+    options: ErrorOptions & {
+      readonly tlsFault?: TlsFault;
+      readonly wasLost?: boolean;
+      readonly said?: SmtpReply;
+    } = {},
   ) {
     super(reply.text, options);
     this.reply = reply;
