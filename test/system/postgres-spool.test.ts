@@ -312,6 +312,31 @@ describe('what a server may meet', () => {
     expect(silent.id).toBeGreaterThan(hasty.id);
   });
 
+  test('what a dead process held is given back at the next look where the first one could not', async () => {
+    const { client, time, entered, ids } = await registers();
+    const [living, dead] = [await entered(6000), await entered(6000)];
+    const spool = await PostgresSpool.open({ url });
+    onTestFinished(() => spool.close());
+    await spool.add(entry(), Date.now() + 60_000);
+    await client.query('UPDATE spool_recipients SET claimed_by = $1', [dead.id]);
+    await client.query('BEGIN; LOCK TABLE spool_recipients IN EXCLUSIVE MODE');
+    const cancel = `SELECT pg_cancel_backend(pid) FROM pg_locks WHERE NOT granted AND relation = 'spool_recipients'::regclass`;
+    const failures: unknown[] = [];
+    for (; failures.length === 0; time.now += 1000) {
+      const tended = living.register.tend().then(
+        () => true,
+        (thrown: unknown) => failures.push(thrown),
+      );
+      while (!(await Promise.race([tended, sleep(20)]))) await client.query(cancel);
+    }
+    await client.query('COMMIT');
+    expect(await ids()).not.toContain(dead.id);
+    const claimed = 'SELECT count(*)::integer AS claimed FROM spool_recipients WHERE claimed_by = $1';
+    expect((await client.query(claimed, [dead.id])).rows).toEqual([{ claimed: 1 }]);
+    for (const until = time.now + 2000; time.now < until; time.now += 1000) await living.register.tend();
+    expect((await client.query(claimed, [dead.id])).rows).toEqual([{ claimed: 0 }]);
+  });
+
   test('nobody is taken for dead who was silent while the server was away, however rarely others beat', async () => {
     const { time, entered, ids } = await registers();
     const [patient, hasty, silent] = [await entered(60_000), await entered(6000), await entered(6000)];

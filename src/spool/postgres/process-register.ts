@@ -72,6 +72,8 @@ interface RegisterParts extends Pick<ServerParts, 'session'> {
 export class ProcessRegister extends ServerPart<RegisterParts> {
   #seen: ReadonlyMap<number, Seen> = new Map();
   #lookedAt = Number.NEGATIVE_INFINITY;
+  /** Dead processes were seen, and what they held is not given back yet. */
+  #owesRelease = false;
   #entered = lazily(() => this.#enter());
   #id: number | undefined;
   /** The number of the last transaction of each way. */
@@ -143,9 +145,12 @@ export class ProcessRegister extends ServerPart<RegisterParts> {
     const sinceLook = now - this.#lookedAt;
     this.#lookedAt = now;
     const dead = this.#look(await this.parts.session.query(others), now, sinceLook);
+    this.#owesRelease ||= dead.length > 0;
     for (const { id, beats } of dead) await this.parts.session.query(remove, [id, beats]);
-    if (dead.length > 0) await this.releaseDead();
-    return dead.length > 0;
+    if (!this.#owesRelease) return false;
+    await this.releaseDead();
+    this.#owesRelease = false;
+    return true;
   }
 
   #look(rows: readonly Row[], now: number, sinceLook: number): readonly { id: number; beats: number }[] {
