@@ -16,7 +16,7 @@ function drawRandom(length: number): number {
   return poolOffset - length;
 }
 
-/** Makes a UUIDv7 (RFC 9562 §5.7), 36 characters in lower case, of 48 bits of time and 74 random ones. @param nowMs since 1970 */
+/** Makes a UUIDv7 (RFC 9562 §5.7), 36 characters in lower case, of 48 bits of time and 74 random ones. @param nowMs milliseconds since 1970 */
 export function uuidv7(nowMs: number): string {
   const time = nowMs.toString(16).padStart(12, '0');
   const at = drawRandom(10);

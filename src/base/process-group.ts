@@ -49,7 +49,7 @@ export interface WindowLimit {
 
 /** Counts what clients do in windows of time, over all processes. */
 export interface SharedWindows {
-  /** Counts one more of a client. @param name what is limited @returns seconds to the end of its window where it is too many, or 0 */
+  /** Counts one more of a client. @param name what is limited @returns seconds to the end of its window where it is too many, or 0 @throws Error without a supervisor */
   take(name: string, limit: WindowLimit, address: string): Promise<number>;
 }
 

@@ -109,7 +109,7 @@ function aboutRecipients(entry: DueMessage['entry'], recipients: readonly string
   };
 }
 
-/** Makes the event of a message removed from the queue. @param recipients all; it names the undelivered ones @param at since 1970 */
+/** Makes the event of a message removed from the queue. @param recipients all; it names the undelivered ones @param at milliseconds since 1970 */
 export function droppedEvent(
   entry: DueMessage['entry'],
   recipients: readonly Pick<SpooledRecipient, 'address' | 'state'>[],
@@ -119,7 +119,7 @@ export function droppedEvent(
   return { kind: 'dropped', ...aboutRecipients(entry, lost, at) };
 }
 
-/** Makes the event of recipients that were made due. @param made.failed how many had failed @param made.at since 1970 */
+/** Makes the event of recipients that were made due. @param made.failed how many had failed @param made.at milliseconds since 1970 */
 export function requeuedEvent(
   entry: DueMessage['entry'],
   recipients: readonly string[],

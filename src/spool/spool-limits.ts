@@ -41,7 +41,7 @@ export function defaultMinFreeBytes(totalBytes: number): number {
   return Math.min(Math.floor(totalBytes / 20), 1_073_741_824);
 }
 
-/** Says to an account why it may not have one more message queued, and what it can do. @param held what it has queued @param size octets */
+/** Says to an account why it may not have one more message queued, and what it can do; undefined where it may. @param held what it has queued @param size octets */
 export function whyOverQuota(limits: SpoolLimits, held: Tally, account: string, size: number): string | undefined {
   const { queuedMessages, queuedBytes = Number.POSITIVE_INFINITY } = limits;
   const { queued } = held.messages;

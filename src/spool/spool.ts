@@ -189,7 +189,7 @@ export interface RetryCount {
 export interface SpoolDoors {
   /** Why the spool takes no mail now, at most a second old; undefined while it does. All other methods still work. */
   readonly unavailable: Unavailable | undefined;
-  /** Adds a message and its event, durably. Its recipients are the caller's `claimUntil` a time (since 1970), to deliver at once. */
+  /** Adds a message and its event; both are durable once it resolves. Its recipients are claimed for the caller until `claimUntil` (milliseconds since 1970). */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
   /** Finds the use of an Idempotency-Key by the named account within the last 24 hours (D48); undefined if there is none. */
   usedKey(account: string, key: string): Promise<UsedKey | undefined>;
@@ -248,7 +248,7 @@ export interface SpoolDelivery {
 export interface SpoolReports {
   /** Reads reports that are due: `record` notes them, and each is due once none of its recipients is queued, or after some seconds. */
   reportsDue(query: { readonly now: number; readonly limit: number }): Promise<readonly DueReport[]>;
-  /** Deletes a report that is not to be made, or puts it off `until` a time (since 1970). False where it has changed. */
+  /** Deletes a report that is not to be made, or puts it off until `until` (milliseconds since 1970). False where it has changed. */
   endReport(report: ReportKey, until?: number): Promise<boolean>;
 }
 

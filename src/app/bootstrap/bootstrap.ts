@@ -80,7 +80,7 @@ function makeHmacKey(file: string): string[] {
   return !existsSync(file) && createFile(file, `${randomSecret()}\n`) ? [file] : [];
 }
 
-/** Makes a token for the development credential unless it has one. Call it behind all that can fail: it is shown only once. */
+/** Makes a token for the development credential unless it has one; undefined without `development`. Call it behind all that can fail: it is shown only once. */
 export async function ensureDevelopmentToken(
   config: Config,
   { tokens, clock, env }: BootstrapParts,

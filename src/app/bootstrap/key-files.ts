@@ -92,7 +92,7 @@ export function replaceFile(file: string, text: string): void {
   writeFile(file, text, (temporary) => renameSync(temporary, file));
 }
 
-/** Writes files as a new folder of mode 0700, all or none. @returns false where one with something in it is there, and is left */
+/** Writes files as a new folder of mode 0700, all or none. @returns false where one with something in it is there, and is left @throws ConfigurationError naming the folder */
 export function createFolder(folder: string, files: Readonly<Record<string, string>>): boolean {
   const temporary = temporaryBeside(folder);
   try {

@@ -76,7 +76,7 @@ export interface Database extends Queryable {
   readonly unavailable: Unavailable | undefined;
   /** Milliseconds by which this host's wall clock is ahead of the database's, by which processes compare; a minute old at most. */
   aheadMs(): Promise<number>;
-  /** SQL of the database's time (since 1970), by which several hosts judge leases. Absent: all are on one host, and its clock counts. */
+  /** SQL of the database's time (milliseconds since 1970), by which several hosts judge leases. Absent: all are on one host, and its clock counts. */
   readonly timeSql?: string;
   /**
    * Runs several statements as one: others see all of them or none. One transaction that writes is under way at a time;

@@ -108,7 +108,7 @@ const words: readonly (readonly [RegExp, string])[] = [
   [/\bBLOB\b/g, 'BYTEA'],
 ];
 
-/** Translates a step of SQLite, a released one always alike. @throws Error where it has more than tables, columns and indexes */
+/** Translates a step of SQLite; the result for a released one must not change. @throws Error where it has more than tables, columns and indexes */
 export function inPostgres(step: string): string {
   const translated = words.reduce((text, [word, replacement]) => text.replace(word, replacement), step);
   if (/\b(?:TRIGGER|RAISE|AUTOINCREMENT|PRAGMA|VIRTUAL)\b/i.test(translated)) {

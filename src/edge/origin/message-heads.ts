@@ -69,7 +69,7 @@ export interface Forwarded extends Omit<EdgeClient, 'address' | 'failure'> {
   readonly clientAddress: string;
   /** The scheme by which the peer came. */
   readonly scheme: 'http' | 'https';
-  /** Answers an edge error in place of the origin, while nothing of an answer is written (D66). `fromMemory`: it is known to be down. */
+  /** Answers an edge error in place of the origin, once at most and while nothing of an answer is written (D66). `fromMemory`: it is known to be down. */
   readonly fail: (code: EdgeCode, fromMemory?: boolean) => void;
   /** Answers a request that cannot be sent on by the words of its status (RFC 9112 §6). */
   readonly refuse: (status: 400 | 408 | 501) => void;

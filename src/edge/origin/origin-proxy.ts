@@ -128,7 +128,7 @@ export class OriginProxy {
     }
   }
 
-  /** Finds out why the origin failed a proxy in front, and calls `fail`; sends it nothing of the request. @returns gives up */
+  /** Finds out why the origin failed a proxy in front, and calls `fail`; sends it nothing of the request. @returns gives up; call it when the request has ended */
   explain(forwarded: Forwarded, reported: ReportedFailure, host: string): () => void {
     const { dial, clock, targetOf } = this.#parts;
     const giveUp = explainFailure(targetOf(forwarded.zone, host), reported, {

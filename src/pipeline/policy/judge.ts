@@ -56,7 +56,7 @@ export interface CheckContext {
   readonly sendingDomain: FindSendingDomain;
   /** The gateway's own name in Received, by which a loop shows; without it only the number of hops does. */
   readonly hostname?: string;
-  /** The time, and the gateway's name in Received, where the policy may be only observed (D4c); without it it is enforced. */
+  /** The time (milliseconds since 1970), and the gateway's name in Received, where the policy may be only observed (D4c); without it it is enforced. */
   readonly observing?: { readonly nowMs: number; readonly hostname: string };
   /** Called by `check` with a function that gives the letters of `verdictLetters`, for a record of the verdict. */
   readonly tellVerdicts?: (letters: () => string) => void;

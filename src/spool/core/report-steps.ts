@@ -78,7 +78,7 @@ const endRecipients = 'DELETE FROM spool_report_recipients WHERE report = ?1';
 const end = 'DELETE FROM spool_reports WHERE seq = ?1';
 const postpone = 'UPDATE spool_reports SET due_at = ?2 WHERE seq = ?1';
 
-/** Notes outcomes before their messages are forgotten. @param now wall time @returns how many the limits keep from being reported */
+/** Notes outcomes before their messages are forgotten. @param now wall time in milliseconds @returns how many the limits keep from being reported */
 export function* noteReports<Message extends GroupMessage>(
   tables: ReportTables<Message>,
   mails: readonly NotedMail<Message>[],

@@ -134,7 +134,7 @@ export class ProcessRegister extends ServerPart<RegisterParts> {
     return known.length > 0 ? true : undefined;
   }
 
-  /** Keeps this process's row alive and now and then gives back what dead ones held. @returns whether something was given back */
+  /** Keeps this process's row alive and now and then gives back what dead ones held; to be called once a second. @returns whether something was given back */
   async tend(): Promise<boolean> {
     const now = this.parts.monotonic();
     // As often as the least patient of them asks for: between two looks the server may have been away for all.

@@ -132,7 +132,7 @@ export async function authorize(
   return permitted(await authenticate(request, parts), request, { scope, parts });
 }
 
-/** What would keep a request out now that was let in before. Counts no wrong login; rejects where the database cannot be asked. */
+/** What would keep a request out now that was let in before, if anything. Counts no wrong login; rejects where the database cannot be asked. */
 export async function refusalNow(
   request: FastifyRequest,
   scope: Scope | readonly Scope[],

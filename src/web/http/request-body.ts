@@ -169,6 +169,7 @@ async function digestOf(octets: Buffer): Promise<string> {
 
 /** How a route takes its body. */
 export interface BodyOptions extends JsonOptions {
+  /** The most octets; absent: the limit of the app. */
   readonly bodyBytes?: number;
   /** The handler itself judges repeated names and the schema's errors (used with `attachValidation`). */
   readonly ownBodyFaults?: boolean;

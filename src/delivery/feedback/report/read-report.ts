@@ -222,7 +222,7 @@ function withWords(report: DeliveryReport, text: string): DeliveryReport {
   return { ...report, recipients };
 }
 
-/** Reads a message to a bounce address. @param isFromNobody with the null reverse-path @throws Error where it has too much */
+/** Reads a message to a bounce address. @param isFromNobody with the null reverse-path @throws Error where it has more parts, fields or octets in a header than mailparser takes */
 export async function readReport(octets: Buffer, isFromNobody: boolean): Promise<Report> {
   const mail = await simpleParser(octets, {
     keepDeliveryStatus: true,
