@@ -28,7 +28,7 @@ interface ExchangerSet {
   readonly exchangers: readonly Exchanger[];
   /** A resolver that validates has vouched for their names. */
   readonly isSecure: boolean;
-  /** There is no other exchanger whose addresses cannot be looked up for now. */
+  /** No exchanger has addresses that cannot be looked up for now. */
   readonly isWhole: boolean;
 }
 
@@ -152,7 +152,7 @@ export async function findExchangers(domain: string, parts: FindParts): Promise<
     const { addresses = [] } = found[at] ?? {};
     return addresses.length > 0 ? [{ name, preference, addresses }] : [];
   });
-  const isWhole = found.every(({ addresses, failures }) => addresses.length > 0 || failures.length === 0);
+  const isWhole = found.every(({ failures }) => failures.length === 0);
   if (exchangers.length > 0) return { exchangers, isSecure: own.isSecure, isWhole };
   const other = isLiteral ? undefined : await otherFamily(records, parts);
   if (other !== undefined)
