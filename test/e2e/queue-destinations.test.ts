@@ -62,8 +62,10 @@ test('a next hop that is down, a hold and its release show beside the running se
 
   await queue('hold', '--destination', 'up.test', '--why', 'a test');
   // Each time before the server looks for mail that another process made due, it reads the holds. The second time that it finds
-  // such mail, it has looked anew since the hold was made.
-  const attempts = (): number => sink.commands.filter((line) => line.includes('defer-rcpt@probe.test')).length;
+  // such mail, it has looked anew since the hold was made. A retry while an attempt is under way changes nothing, so its outcome
+  // is awaited.
+  const attempts = (): number =>
+    postern.log().filter(({ msg, recipient }) => msg === 'deferred' && recipient === 'defer-rcpt@probe.test').length;
   await send(postern, 'defer-rcpt@probe.test');
   for (const attempt of [1, 2]) {
     await postern.until(() => attempts() === attempt);
