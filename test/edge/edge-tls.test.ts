@@ -124,11 +124,14 @@ describe('a client that ends its side', () => {
     const { tlsPort } = await startEdge({ https: true });
     const silent = connect(tlsPort, '127.0.0.1');
     const first = untilClosed(silent).then(() => 'silent');
-    // The head of a TLS record of 512 octets, and no octet of it.
-    const ended = connect({ port: tlsPort, host: '127.0.0.1', allowHalfOpen: true }, () =>
-      ended.end(Buffer.from('1603010200', 'hex')),
-    );
-    expect(await Promise.race([untilClosed(ended).then(() => 'ended'), first])).toBe('ended');
+    // The head of a TLS record of 512 octets, and no octet of it. Several, as the end may come before Node has begun TLS, or behind.
+    const closed = Array.from({ length: 8 }, () => {
+      const ended = connect({ port: tlsPort, host: '127.0.0.1', allowHalfOpen: true }, () =>
+        ended.end(Buffer.from('1603010200', 'hex')),
+      );
+      return untilClosed(ended);
+    });
+    expect(await Promise.race([Promise.all(closed).then(() => 'ended'), first])).toBe('ended');
     silent.destroy();
   });
 
