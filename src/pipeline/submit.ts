@@ -198,7 +198,8 @@ export function createSubmit(parts: SubmitParts): Submit {
       });
     const note = parts.journal === undefined ? undefined : new JournalNote({ kept: parts.journal, clock: parts.clock });
     try {
-      const built = await build(submission, { ...parts, charge }, note);
+      parts.spool.expect(1);
+      const built = await build(submission, { ...parts, charge }, note).finally(() => parts.spool.expect(-1));
       if (!built.ok) {
         parts.onRefused({ ...refusalOf(submission, built.violations), journal: note?.details(submission) });
         return { accepted: false, violations: built.violations };

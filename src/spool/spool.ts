@@ -191,6 +191,8 @@ export interface SpoolDoors {
   readonly unavailable: Unavailable | undefined;
   /** Adds a message and its event; both are durable once it resolves. Its recipients are claimed for the caller until `claimUntil` (milliseconds since 1970). */
   add(entry: SpoolEntry, claimUntil: number): Promise<void>;
+  /** Tells that a message is about to be added (1), or that it is being added or will not be (-1): a commit waits for it a little. */
+  expect(change: 1 | -1): void;
   /** Finds the use of an Idempotency-Key by the named account within the last 24 hours (D48); undefined if there is none. */
   usedKey(account: string, key: string): Promise<UsedKey | undefined>;
   /** Keeps the first answer to a key, to be repeated (D48), where it is other than that all are queued. An unknown key is ignored. */

@@ -49,3 +49,22 @@ test('is quiet only when nothing waits and nothing is being written', async () =
   await queue.quiet();
   expect(queue.isQuiet).toBe(true);
 });
+
+test('a group waits for a message that is being judged, and goes as soon as that is there', async () => {
+  const { queue, groups } = startQueue();
+  queue.expect(1);
+  queue.put(named('first'));
+  await new Promise((turn) => setImmediate(turn));
+  expect(groups).toEqual([]);
+  queue.expect(-1);
+  queue.put(named('second'));
+  await new Promise((turn) => setImmediate(turn));
+  expect(groups).toEqual([['first', 'second']]);
+});
+
+test('a group goes without a message that does not come', async () => {
+  const { queue, groups } = startQueue();
+  queue.expect(1);
+  queue.put(named('first'));
+  await expect.poll(() => groups).toEqual([['first']]);
+});

@@ -37,8 +37,11 @@ export function environmentOfProcess(): NodeJS.ProcessEnv {
   return folder !== undefined && hasRoom() ? { NODE_COMPILE_CACHE: dirname(folder) } : {};
 }
 
-/** V8's name of the setting below. */
-const growing = '--heap-growing-percent';
+/** Settings of V8 that nobody has to have set otherwise, by the name of each. */
+const heapSettings = {
+  'heap-growing-percent': '--heap-growing-percent=60',
+  'allocation-site-pretenuring': '--no-allocation-site-pretenuring',
+};
 
 /** How often a thread looks whether it rests, in milliseconds, and how often at most. */
 const lookMs = 250;
@@ -81,14 +84,15 @@ export function settleThread(): void {
 }
 
 /**
- * Does that for the first thread, and has garbage of all threads collected once the heap has grown by 60 %, in place of up to four times,
- * unless somebody has set that otherwise. While a long queue drains, each message lives a little too long for the collection of young objects;
- * left to itself, V8 let 120 MiB of such garbage gather. With 30 % a message cost a sixth more CPU time. As an option of the
- * command line the setting would have every thread compile Node's own modules anew: 150 ms of each start.
+ * Does that for the first thread, and sets two things for all threads, unless somebody has set them otherwise. Garbage is collected once the
+ * heap has grown by 60 %, in place of up to four times: while a long queue drains, each message lives a little too long for the collection
+ * of young objects, and left to itself V8 let 120 MiB of such garbage gather. With 30 % a message cost a sixth more CPU time. And every
+ * object begins among the young ones: else, where many messages of one moment lived on, V8 makes those that follow among the old, and
+ * collects these twice as often from then on. As options of the command line they would have every thread compile Node's own modules anew.
  */
 export function settleHeap(): void {
   keepCompiled();
   const given = [...process.execArgv, process.env['NODE_OPTIONS'] ?? ''].join(' ').replaceAll('_', '-');
-  if (!given.includes(growing)) setFlagsFromString(`${growing}=60`);
+  for (const [name, setting] of Object.entries(heapSettings)) if (!given.includes(name)) setFlagsFromString(setting);
   collectOnceAtRest();
 }

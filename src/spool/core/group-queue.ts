@@ -7,6 +7,8 @@ const mostOctets = 16 * 1024 * 1024;
 /** How long a message waits for others, as a part of what commits take, and at most: who hears of one commit sends again at once. */
 const gatherShare = 0.08;
 const mostGatherMs = 5;
+/** How long a group waits for messages that are being judged and signed, in milliseconds: each then costs a smaller part of a commit. */
+const mostExpectedMs = 4;
 /** How much the last commit counts for what commits take. */
 const lastCounts = 0.3;
 /** How long outcomes wait for a message to be written with, in milliseconds. A crash in that time sends their mail again. */
@@ -38,6 +40,9 @@ export class GroupQueue<Operation extends Grouped> {
   /** Something waits that somebody waits for. */
   #isUrgent = false;
   #patience: NodeJS.Timeout | undefined;
+  /** Messages that are about to be put, and the wait of a group for them. */
+  #expected = 0;
+  #expecting: NodeJS.Timeout | undefined;
   readonly #onQuiet: (() => void)[] = [];
 
   /** @param ways write beside one another, the first free one first @param gathers whether messages wait a little for others */
@@ -53,6 +58,15 @@ export class GroupQueue<Operation extends Grouped> {
     else this.#waiting.push(operation);
     if (!operation.isPatient) this.#isUrgent = true;
     this.#schedule();
+  }
+
+  /** Tells that a message is about to be put (1), or that it has been or is not going to be (-1). */
+  expect(change: 1 | -1): void {
+    this.#expected += change;
+    if (this.#expected > 0 || !this.#expecting) return;
+    clearTimeout(this.#expecting);
+    this.#expecting = undefined;
+    setImmediate(() => void this.#next());
   }
 
   /** Resolves once nothing waits or is being written. */
@@ -83,7 +97,9 @@ export class GroupQueue<Operation extends Grouped> {
     if (this.#isUrgent) {
       this.#isScheduled = true;
       const gatherMs = this.#gathers ? Math.min(gatherShare * this.#commitMs, mostGatherMs) : 0;
-      if (gatherMs < 1) setImmediate(() => void this.#next());
+      if (this.#expected > 0 && gatherMs < mostExpectedMs)
+        this.#expecting = setTimeout(() => void this.#next(), mostExpectedMs);
+      else if (gatherMs < 1) setImmediate(() => void this.#next());
       else setTimeout(() => void this.#next(), gatherMs);
       return;
     }
@@ -92,7 +108,9 @@ export class GroupQueue<Operation extends Grouped> {
 
   async #next(): Promise<void> {
     this.#isScheduled = false;
+    clearTimeout(this.#expecting);
     clearTimeout(this.#patience);
+    this.#expecting = undefined;
     this.#patience = undefined;
     const write = this.#waiting.length === 0 ? undefined : this.#idle.pop();
     if (!write) return;
@@ -103,8 +121,7 @@ export class GroupQueue<Operation extends Grouped> {
     await write(group);
     this.#commitMs += (performance.now() - began - this.#commitMs) * lastCounts;
     this.#idle.push(write);
-    if (this.#isUrgent && !this.#gathers) void this.#next();
-    else this.#schedule();
+    this.#schedule();
     this.#tellQuiet();
   }
 

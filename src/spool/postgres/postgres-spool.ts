@@ -94,6 +94,10 @@ export class PostgresSpool implements Spool {
     this.events.committed([event]);
   }
 
+  expect(change: 1 | -1): void {
+    this.#parts.writer.adding.expect(change);
+  }
+
   readonly claimDue: Spool['claimDue'] = (query) => this.#ask(({ claims }) => claims.claimDue(query));
   readonly turns: Spool['turns'] = (query) => this.#read(({ claims }) => claims.turns(query));
   readonly postpone: Spool['postpone'] = (turns) => this.#ask(({ claims }) => claims.postpone(turns));

@@ -297,7 +297,8 @@ function notKept(cause: InDoubt): Unavailable {
 /** The writes of one process. */
 export class SpoolWriter {
   readonly #ways: readonly WriteWay[];
-  readonly #adding: GroupQueue<Waiting>;
+  /** New messages that wait. */
+  readonly adding: GroupQueue<Waiting>;
   /** One way alone: outcomes that failed are handed in again behind the transaction that they failed in. */
   readonly #changing: GroupQueue<Waiting>;
   /** Outcomes that were kept although whoever recorded them heard otherwise. */
@@ -307,7 +308,7 @@ export class SpoolWriter {
     const onKept = (outcome: object): void => void this.#kept.add(outcome);
     this.#ways = Array.from({ length: addingWays + 1 }, (_, way) => new WriteWay({ ...parts, way, onKept }));
     const [changing, ...adding] = this.#ways.map((way) => (group: readonly Waiting[]) => way.write(group));
-    this.#adding = new GroupQueue(adding);
+    this.adding = new GroupQueue(adding);
     this.#changing = new GroupQueue(changing ? [changing] : []);
   }
 
@@ -320,7 +321,7 @@ export class SpoolWriter {
   async write<Result>(operation: PostgresWrite<Result>): Promise<Result> {
     const result = await new Promise((resolve, reject) => {
       const { octets = 0, isPatient = false, reads } = operation;
-      const queue = reads ? this.#changing : this.#adding;
+      const queue = reads ? this.#changing : this.adding;
       queue.put({ ...operation, octets, isPatient, resolve, reject });
     });
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `WriteWay` settles each operation with its own result
@@ -339,6 +340,6 @@ export class SpoolWriter {
 
   /** Resolves once everything is written. */
   async quiet(): Promise<void> {
-    await Promise.all([this.#adding.quiet(), this.#changing.quiet()]);
+    await Promise.all([this.adding.quiet(), this.#changing.quiet()]);
   }
 }

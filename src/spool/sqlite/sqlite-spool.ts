@@ -141,6 +141,10 @@ export class SqliteSpool implements Spool {
     }
   }
 
+  expect(change: 1 | -1): void {
+    this.#thread.expect(change);
+  }
+
   readonly claimDue: Spool['claimDue'] = (query) => this.#thread.run('claimDue', query);
   readonly turns: Spool['turns'] = (query) => this.#thread.run('turns', query);
   readonly postpone: Spool['postpone'] = (turns) => this.#thread.run('postpone', turns);

@@ -94,6 +94,11 @@ export class SpoolThread {
     await this.#write({ ...operation, lengths: octets.map((part) => part?.length ?? -1) }, octets);
   }
 
+  /** As `Spool.expect`. */
+  expect(change: 1 | -1): void {
+    this.#writes.expect(change);
+  }
+
   /** Changes the store. @throws as `add` does */
   async run<Kind extends Exclude<keyof WriteCalls, 'add'>>(
     kind: Kind,

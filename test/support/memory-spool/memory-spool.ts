@@ -72,6 +72,10 @@ export class MemorySpool implements Spool {
     return this.#feed;
   }
 
+  expect(): void {
+    // There is no commit that could wait.
+  }
+
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
     this.#checkOpen();
     if (this.#messages.has(entry.id)) throw new Error(`Message ${entry.id} is in the spool already`);
