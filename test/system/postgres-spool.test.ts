@@ -19,6 +19,7 @@ import { type BatchKey, ProcessRegister } from '../../src/spool/postgres/process
 import { PostgresSession } from '../../src/spool/postgres/server/postgres-session.ts';
 import type { SpoolEntry } from '../../src/spool/spool.ts';
 import { eventsContract } from '../contract/events.ts';
+import { expectedMessagesContract } from '../contract/expected-messages.ts';
 import { journalContract } from '../contract/journal.ts';
 import { reportsContract } from '../contract/reports.ts';
 import { secondAnswersContract } from '../contract/second-answers.ts';
@@ -60,6 +61,10 @@ const store = {
 };
 
 spoolContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock), another: (clock) => opened(clock) });
+expectedMessagesContract('PostgreSQL spool', async (onCommitted) => {
+  url = await createSpoolTables(server);
+  return await PostgresSpool.open({ url, onCommitted });
+});
 eventsContract('PostgreSQL spool', { ...store, another: (clock) => opened(clock) });
 secondAnswersContract('PostgreSQL', {
   ...store,

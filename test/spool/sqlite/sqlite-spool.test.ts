@@ -8,11 +8,12 @@ import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { DatabaseSync } from 'node:sqlite';
 import type { Worker } from 'node:worker_threads';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { openDatabase } from '../../../src/base/database/sqlite-database.ts';
 import { openSqliteJournal } from '../../../src/spool/journal/store/sqlite-journal-store.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { eventsContract } from '../../contract/events.ts';
+import { expectedMessagesContract } from '../../contract/expected-messages.ts';
 import { journalContract } from '../../contract/journal.ts';
 import { reportsContract } from '../../contract/reports.ts';
 import { spoolContract } from '../../contract/spool.ts';
@@ -45,6 +46,11 @@ spoolContract('SQLite spool', {
   open: (clock) => SqliteSpool.open({ file: join(newFolder(), 'postern.db'), clock }),
   another: (clock) => SqliteSpool.open({ file: join(folder, 'postern.db'), clock }),
   clean: async () => removeFolder(),
+});
+
+expectedMessagesContract('SQLite spool', (onCommitted) => {
+  onTestFinished(removeFolder);
+  return SqliteSpool.open({ file: join(newFolder(), 'postern.db'), onCommitted });
 });
 
 eventsContract('SQLite spool', {

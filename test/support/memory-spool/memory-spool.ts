@@ -72,8 +72,11 @@ export class MemorySpool implements Spool {
     return this.#feed;
   }
 
-  expect(): void {
-    // There is no commit that could wait.
+  /** Messages that a commit would wait for. */
+  expected = 0;
+
+  expect(change: 1 | -1): void {
+    this.expected += change;
   }
 
   async add(entry: SpoolEntry, claimUntil: number): Promise<void> {
