@@ -1,7 +1,7 @@
 // Where rows of the live stream come to stand in a list.
 
 import { expect, test } from 'vitest';
-import { isNewer, withRow, withRows, withWaiting } from '../../../../src/web/console/web/text/row-order.ts';
+import { withRows } from '../../../../src/web/console/web/text/row-order.ts';
 
 const rows = ['09', '07', '05'].map((id) => ({ id, state: 'accepted' }));
 
@@ -13,11 +13,9 @@ test.each([
   ['there already', '07', true, ['09', '07', '05']],
 ])('a row that is %s', (_, id, hasMore, ids) => {
   const row = { id, state: 'delivered' };
-  const found = withRow(rows, row, hasMore);
+  const found = withRows(rows, [row], hasMore);
   expect(found.map((one) => one.id)).toEqual(ids);
   expect(found.includes(row)).toBe(ids.includes(id));
-  expect(isNewer(rows, row)).toBe(id === '10');
-  expect(isNewer([], row)).toBe(true);
 });
 
 const named = (...ids: string[]) => ids.map((id) => ({ id, state: 'accepted' }));
@@ -32,14 +30,4 @@ test('rows that come together are put in their places, whatever their order', ()
     '06 accepted',
     '05 accepted',
   ]);
-});
-
-test('of rows that wait the newest are kept, and each is counted once', () => {
-  const first = withWaiting({ rows: [], count: 0 }, named('11', '12', '13', '14'), 3);
-  expect([first.rows.map(({ id }) => id), first.count]).toEqual([['14', '13', '12'], 4]);
-  // One that is kept and one that was only counted change.
-  const changed = withWaiting(first, named('13', '11'), 3);
-  expect([changed.rows.map(({ id }) => id), changed.count]).toEqual([['14', '13', '12'], 4]);
-  const more = withWaiting(changed, named('15'), 3);
-  expect([more.rows.map(({ id }) => id), more.count]).toEqual([['15', '14', '13'], 5]);
 });

@@ -13,12 +13,13 @@ import { accountPath, isEveryAccount, linkTo, place, setFilters } from '../state
 import type { JournalRow, Overview } from '../state/shapes.ts';
 import { writeCount, writeCounted, writeTime } from '../text/amounts.ts';
 import { journalFilters, journalQuery, readFilters, spanChoices, spans } from '../text/filters.ts';
-import { fitsFilters, isNewer, parted, type Waiting, withRows, withWaiting } from '../text/row-order.ts';
+import { fitsFilters, withRows } from '../text/row-order.ts';
 
 const path = '/email/sending/journal';
 const pageSize = 50;
 const mostGlowing = 10;
-const noneWaiting: Waiting<JournalRow> = { rows: [], count: 0 };
+/** Rows that wait at the most while the reader looks at older ones; the newest stay. */
+const mostWaiting = 2000;
 
 function people({ sender, recipients, recipient_count: count, damaged }: JournalRow): JSX.Element {
   if (damaged) return el('span.sub')('what was kept of it cannot be read');
@@ -127,40 +128,39 @@ const headPixels = 200;
 
 /** Puts rows that come live into a list, or has them wait while the reader looks at older ones. @param path undefined: not now */
 function useLiveRows(path: string | undefined, pages: Pages<JournalRow>, filters: JournalFilters) {
-  const [waiting, setWaiting] = useState(noneWaiting);
-  const fresh = useRef<ReadonlySet<string>>(new Set<string>());
+  const [waiting, setWaiting] = useState<readonly JournalRow[]>([]);
+  const fresh = useRef<readonly string[]>([]);
   /** Puts rows at the head of the list. Where more came than are kept, they are all that the list has room for. */
-  const showAtHead = ({ rows }: Waiting<JournalRow>, changed: readonly JournalRow[] = []): void => {
+  const showAtHead = (rows: readonly JournalRow[]): void => {
     // Where many come, all of the list would glow, and the browser would draw it at each frame.
     const glowing = [...rows.map(({ id }) => id), ...fresh.current];
-    fresh.current = new Set(rows.length > mostGlowing ? [] : glowing.slice(0, mostGlowing));
-    pages.change((before) => withRows(before, [...changed, ...rows], pages.hasMore), mostLive);
-    setWaiting(noneWaiting);
+    fresh.current = rows.length > mostGlowing ? [] : glowing.slice(0, mostGlowing);
+    pages.change((before) => withRows(before, rows, pages.hasMore), mostLive);
+    setWaiting([]);
   };
   const take = (come: readonly JournalRow[]): void => {
     // One that fits no more leaves the list. What is listed was found by words or an id, which do not change.
     const listed = new Set(pages.rows.map(({ id }) => id));
     const { q: _, ...facts } = filters;
-    const isFit = (row: JournalRow): boolean => fitsFilters(row, listed.has(row.id) ? facts : filters);
-    const [fitting, gone] = parted(come, isFit);
-    const goneIds = new Set(gone.map(({ id }) => id));
-    const stays = ({ id }: JournalRow): boolean => !goneIds.has(id);
-    const [added, changed] = parted(fitting, (row) => isNewer(pages.rows, row));
-    const left = waiting.rows.filter(stays);
-    const kept = { rows: left, count: waiting.count - (waiting.rows.length - left.length) };
-    const all = withWaiting(kept, added, mostLive);
-    if (gone.length > 0) pages.change((rows) => rows.filter(stays));
-    if (scrollY <= headPixels) return showAtHead(all, changed);
-    pages.change((rows) => withRows(rows, changed, pages.hasMore));
-    setWaiting(all);
+    const isGone = (row: JournalRow): boolean => !fitsFilters(row, listed.has(row.id) ? facts : filters);
+    const gone = new Set(come.filter(isGone).map(({ id }) => id));
+    const stays = ({ id }: JournalRow): boolean => !gone.has(id);
+    const newest = pages.rows[0]?.id ?? '';
+    const { added = [], changed = [] } = Object.groupBy(come.filter(stays), ({ id }) =>
+      id > newest ? 'added' : 'changed',
+    );
+    pages.change((rows) => withRows(rows.filter(stays), changed, pages.hasMore));
+    const all = withRows(waiting.filter(stays), added, false);
+    if (scrollY <= headPixels) showAtHead(all);
+    else setWaiting(all.slice(0, mostWaiting));
   };
   const state = useLive(path, take, pages.refresh);
-  useEffect(() => setWaiting(noneWaiting), [JSON.stringify(filters)]);
+  useEffect(() => setWaiting([]), [JSON.stringify(filters)]);
   const showWaiting = (): void => {
     showAtHead(waiting);
     scrollTo({ top: 0 });
   };
-  return { state, waiting: waiting.count, showWaiting, isFresh: ({ id }: JournalRow) => fresh.current.has(id) };
+  return { state, waiting: waiting.length, showWaiting, isFresh: ({ id }: JournalRow) => fresh.current.includes(id) };
 }
 
 function liveMark(state: LiveState, text: string): JSX.Element {
@@ -215,7 +215,10 @@ export function Page(): JSX.Element {
     filterChips(filters, labels, ['until']),
     waiting > 0 &&
       el('div.fresh-bar')(
-        el(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting })(writeCounted(waiting, 'new message')),
+        el(Button, { kind: 'main', icon: 'arrow', onPress: showWaiting })(
+          writeCounted(waiting, 'new message'),
+          waiting === mostWaiting ? ' or more' : null,
+        ),
       ),
     (rows.length > 0 || pages.isLoading || pages.problem) && h(Notes, { notes }),
     h(PagedTable<JournalRow>, {

@@ -10,7 +10,7 @@ export type LiveState = 'off' | 'connecting' | 'on' | 'lost';
 /** How long a stream may be silent, in milliseconds: it speaks every 15 s, and a network that goes away ends no connection. */
 const silenceMs = 40_000;
 
-/** The most rows of a live list, and the most that wait while the reader looks at older ones: beyond it they are counted alone. */
+/** The most rows of a live list. */
 export const mostLive = 200;
 
 /** How long rows are gathered before they are drawn together, in milliseconds: drawing costs the same for one and for many. */

@@ -6,58 +6,17 @@ interface Named {
   readonly id: string;
 }
 
-/** Parts rows by a question: those of which it is true, and the others. */
-export function parted<Row>(
-  rows: readonly Row[],
-  isOf: (row: Row) => boolean,
-): readonly [readonly Row[], readonly Row[]] {
-  return [rows.filter(isOf), rows.filter((row) => !isOf(row))];
-}
-
-/** Whether a row is newer than all of a list. */
-export function isNewer(rows: readonly Named[], { id }: Named): boolean {
-  const [first] = rows;
-  return first === undefined || id > first.id;
-}
-
-/** Puts a row in its place, or in that of the same message. @param hasMore older rows follow: an older one is left out */
-export function withRow<Row extends Named>(rows: readonly Row[], row: Row, hasMore: boolean): readonly Row[] {
-  const known = rows.findIndex(({ id }) => id === row.id);
-  if (known !== -1) return rows.with(known, row);
-  const at = rows.findIndex(({ id }) => id < row.id);
-  if (at !== -1) return rows.toSpliced(at, 0, row);
-  return hasMore ? rows : [...rows, row];
-}
-
-/** Puts rows in their places, as `withRow` does with one. */
+/** Puts rows in their places, or in those of the same messages. @param hasMore older rows follow: those older than all are left out */
 export function withRows<Row extends Named>(
   rows: readonly Row[],
   come: readonly Row[],
   hasMore: boolean,
 ): readonly Row[] {
-  return come.reduce((list, row) => withRow(list, row, hasMore), rows);
-}
-
-/** Rows that have come while the reader looks at older ones. */
-export interface Waiting<Row> {
-  /** The newest of them, the newest first. */
-  readonly rows: readonly Row[];
-  readonly count: number;
-}
-
-/** Adds rows that are newer than the list to those that wait. @param most rows that are kept; beyond it they are counted alone */
-export function withWaiting<Row extends Named>(
-  { rows, count }: Waiting<Row>,
-  come: readonly Row[],
-  most: number,
-): Waiting<Row> {
-  const oldest = rows.at(-1);
-  const known = new Set(rows.map(({ id }) => id));
-  // One that was counted and is not kept any more has changed.
-  const isLeftOut = ({ id }: Row): boolean => count > rows.length && oldest !== undefined && id < oldest.id;
-  const kept = come.filter((row) => !isLeftOut(row));
-  const added = kept.filter(({ id }) => !known.has(id)).length;
-  return { rows: withRows(rows, kept, false).slice(0, most), count: count + added };
+  const oldest = hasMore ? rows.at(-1)?.id : undefined;
+  const all = new Map([...rows, ...come].map((row) => [row.id, row]));
+  return [...all.values()]
+    .filter(({ id }) => oldest === undefined || id >= oldest)
+    .toSorted((one, two) => (one.id < two.id ? 1 : -1));
 }
 
 interface FilteredRow {
