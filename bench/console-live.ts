@@ -116,7 +116,7 @@ try {
     const body = JSON.stringify({ from: 'shop@example.com', to: 'a@example.net', subject: `Before ${at}`, text: 'x' });
     await fetch(`${sending}/send`, { method: 'POST', headers, body });
   }
-  const listed = await fetch(`${sending}/journal?limit=1`, { headers });
+  const listed = await fetch(`${sending}/journal?per_page=1`, { headers });
   const [row] = ((await listed.json()) as { readonly result: readonly object[] }).result;
   const { page, open, complaints } = await openConsolePage(browser, origin, { viewport: { width: 1280, height: 800 } });
   await open('/messages');

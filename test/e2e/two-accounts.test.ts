@@ -301,7 +301,10 @@ test('a message is sent again by its own credential, to nobody who is suppressed
   ]);
   expect(await send(second, 'dev', 'to be sent again')).toBe(200);
   const rows = async () =>
-    (await ask(testToken, 'GET', '/accounts/dev/email/sending/journal?q=again')).result as Record<string, unknown>[];
+    (await ask(testToken, 'GET', '/accounts/dev/email/sending/journal?search=again')).result as Record<
+      string,
+      unknown
+    >[];
   const [entry] = await rows();
   const again = (token: string, account = 'dev') =>
     ask(token, 'POST', `/accounts/${account}/email/sending/journal/${String(entry?.['id'])}/resend`);

@@ -58,7 +58,7 @@ async function send(to: string, count: number): Promise<void> {
 
 /** How many recipients are in each state, by the queue's own words. */
 async function states(): Promise<Record<string, number>> {
-  const rows = await call<readonly { readonly state: string }[]>('GET', 'queue/messages?limit=100');
+  const rows = await call<readonly { readonly state: string }[]>('GET', 'queue/messages?per_page=100');
   return Object.fromEntries(
     Map.groupBy(rows, ({ state }) => state)
       .entries()

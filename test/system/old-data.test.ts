@@ -218,7 +218,7 @@ async function expectEvents(next: Successor, { events = [], cursor = '' }: OldFa
 
 /** Every entry of before is listed, and what was received is as it was. */
 async function expectJournal(next: Successor, { journal = [], kept = {} }: OldFacts): Promise<void> {
-  const ids = (await next.ask('journal?limit=100')).result.map(({ id }) => id);
+  const ids = (await next.ask('journal?per_page=100')).result.map(({ id }) => id);
   expect(ids.toReversed().slice(0, journal.length)).toEqual(journal);
   expect(Object.keys(kept).length).toBeGreaterThan(5);
   for (const [id, digest] of Object.entries(kept)) {
@@ -231,7 +231,7 @@ async function expectJournal(next: Successor, { journal = [], kept = {} }: OldFa
     ).toBe(digest);
   }
   for (const text of ['c1@stuck.test', 'h3@held.test']) {
-    const found = await next.ask(`journal?q=${encodeURIComponent(text)}`);
+    const found = await next.ask(`journal?search=${encodeURIComponent(text)}`);
     expect(
       found.result.map(({ outcome }) => outcome),
       text,

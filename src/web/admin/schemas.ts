@@ -50,14 +50,6 @@ export function cursorLike(pattern: string) {
 /** `cursor` of a list whose entries have numbers. */
 export const numberCursor = cursorLike('^[0-9]{1,15}$');
 
-/** The description of a parameter's older name, which is there for one version more. */
-export function olderName(name: string) {
-  return {
-    deprecated: true,
-    description: `The older name of \`${name}\`, which wins over it; the next version has it no more`,
-  };
-}
-
 /** Text for people, without control characters; lone surrogates have been refused with the body. */
 export const words = Type.String({
   pattern: '^[^\\p{Cc}]{0,500}$',

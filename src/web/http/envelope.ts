@@ -210,14 +210,13 @@ export function succeed(
   return reply.code(200).type('application/json; charset=utf-8').send(JSON.stringify(body));
 }
 
-/** Answers a page. @param page.next its cursor @param page.isNamedTwice it also has its older name, `cursors.after`, for one version more */
+/** Answers a page. @param page.next its cursor */
 export function succeedWithPage(
   reply: FastifyReply,
   rows: readonly unknown[],
-  page: { readonly limit: number; readonly next?: number | string | undefined; readonly isNamedTwice?: boolean },
+  page: { readonly limit: number; readonly next?: number | string | undefined },
   more: Readonly<Record<string, unknown>> = {},
 ): FastifyReply {
   const cursor = page.next === undefined ? null : String(page.next);
-  const older = page.isNamedTwice === true ? { cursors: { after: cursor } } : {};
-  return succeed(reply, rows, { result_info: { count: rows.length, per_page: page.limit, cursor, ...older }, ...more });
+  return succeed(reply, rows, { result_info: { count: rows.length, per_page: page.limit, cursor }, ...more });
 }

@@ -69,13 +69,12 @@ function parametersOf(schema: unknown, place: 'path' | 'query' | 'header', compo
   if (!isRecord(schema) || !isRecord(schema['properties'])) return [];
   const required: readonly unknown[] = Array.isArray(schema['required']) ? schema['required'] : [];
   return Object.entries(schema['properties']).map(([name, property]) => {
-    const { description, deprecated, ...rest } = isRecord(property) ? property : {};
+    const { description, ...rest } = isRecord(property) ? property : {};
     return {
       name,
       in: place,
       required: required.includes(name),
       description,
-      deprecated: deprecated === true || undefined,
       schema: components.refer(rest),
     };
   });

@@ -107,7 +107,7 @@ async function toldBy(postern: PosternProcess, hooks: ReturnType<typeof hookServ
   const events = await ask(postern, `${api}/events?order=oldest&per_page=1000`);
   const [all, some] = hooks;
   while (new Set(all?.taken).size < events.result.length) await sleep(100);
-  const rows = await ask(postern, `${api}/journal?limit=100`);
+  const rows = await ask(postern, `${api}/journal?per_page=100`);
   const journal = rows.result.map(({ id }) => id).toReversed();
   const kept: Record<string, string> = {};
   for (const id of journal) {

@@ -9,7 +9,6 @@ import { projectRoot } from '../../support/postern-process.ts';
 interface Parameter {
   readonly name: string;
   readonly in: string;
-  readonly deprecated?: boolean;
 }
 
 type Operations = Readonly<Record<string, { readonly parameters?: readonly Parameter[] }>>;
@@ -25,24 +24,9 @@ const queries = Object.entries(paths).flatMap(([path, operations]) =>
   }),
 );
 
-/** The names that lists had before, with those of now. */
-const olderNames: Readonly<Record<string, string>> = { limit: 'per_page', q: 'search' };
-
 test.each(queries)('$of', ({ of, query }) => {
-  const current = query.filter(({ deprecated }) => deprecated !== true).map(({ name }) => name);
-  const older = query.filter(({ deprecated }) => deprecated === true).map(({ name }) => name);
-  for (const name of ['limit', 'q', 'size', 'offset', 'after', 'query']) expect(current).not.toContain(name);
-  for (const name of older) expect(current).toContain(olderNames[name]);
+  const names = query.map(({ name }) => name);
+  for (const name of ['limit', 'q', 'size', 'offset', 'after', 'query']) expect(names).not.toContain(name);
   const isNumbered = /\/(?:proxy\/apps|networks\/\w+)$/.test(of);
-  expect(current.includes('cursor')).toBe(current.includes('per_page') && !isNumbered);
-});
-
-test('the older names are still told of, where they were', () => {
-  const withOlder = queries.filter(({ query }) => query.some(({ deprecated }) => deprecated === true));
-  expect(withOlder.map(({ of }) => of.replace(/^.*\/email/, ''))).toEqual([
-    '/sending/journal',
-    '/sending/journal',
-    '/sending/queue/messages',
-    '/sending/queue/messages',
-  ]);
+  expect(names.includes('cursor')).toBe(names.includes('per_page') && !isNumbered);
 });

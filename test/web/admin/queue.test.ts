@@ -154,25 +154,6 @@ describe('what waits', () => {
     expect(read).toEqual(own);
   });
 
-  test('takes the older names of parameters for one version more; the new ones win', async () => {
-    const { ask, accept } = await start();
-    const own = await accept('dev', ['a@full.example'], 3);
-    const older = await ask('dev-reader', `${dev}/messages?limit=2`);
-    expect(rows(older)).toHaveLength(2);
-    expect(JSON.parse(older.text)).toMatchObject({
-      result_info: { per_page: 2, cursor: own[1], cursors: { after: own[1] } },
-    });
-    expect(rows(await ask('dev-reader', `${dev}/messages?limit=2&per_page=1`))).toHaveLength(1);
-    expect(rows(await ask('dev-reader', `${dev}/messages?q=${own[1]}`))).toHaveLength(1);
-    expect(rows(await ask('dev-reader', `${dev}/messages?q=${own[1]}&search=nobody`))).toEqual([]);
-    const hold = async (filter: object): Promise<unknown> => {
-      const answer = await ask('dev-editor', `${dev}/actions`, { action: 'hold', filter });
-      return (JSON.parse(answer.text) as { result: { done: number } }).result.done;
-    };
-    expect(await hold({ search: own[0], q: 'nobody' })).toBe(1);
-    expect(await hold({ q: own[1] })).toBe(1);
-  });
-
   test('is found by its id, while it waits and whose it is', async () => {
     const { ask, accept } = await start();
     const [id = ''] = await accept('dev', ['a@x.example', 'b@y.example']);
@@ -331,14 +312,17 @@ describe('what has failed for good', () => {
     for (const { kind, value } of await spool.holds()) await spool.liftHold({ kind, value });
     // Nobody's hold is written over by another one.
     await spool.addHold({ kind: 'message', value: failed[0] ?? '', at: 1, by: 'root', why: 'a complaint' });
-    expect(await act({ action: 'hold', filter: { ...filter, q: failed[0] } })).toMatchObject({ done: 0, skipped: 1 });
+    expect(await act({ action: 'hold', filter: { ...filter, search: failed[0] } })).toMatchObject({
+      done: 0,
+      skipped: 1,
+    });
     expect(await spool.holds()).toMatchObject([{ by: 'root' }]);
     await spool.liftHold({ kind: 'message', value: failed[0] ?? '' });
-    expect(await act({ action: 'drop', filter: { ...filter, q: failed[0] } })).toMatchObject({
+    expect(await act({ action: 'drop', filter: { ...filter, search: failed[0] } })).toMatchObject({
       done: 1,
       recipients: 1,
     });
-    expect(await act({ action: 'drop', filter: { ...filter, q: both } })).toMatchObject({ done: 0, skipped: 1 });
+    expect(await act({ action: 'drop', filter: { ...filter, search: both } })).toMatchObject({ done: 0, skipped: 1 });
     expect(await act({ action: 'retry', filter })).toMatchObject({ done: 2, recipients: 2, skipped: 0 });
     expect(await states([...failed, both])).toEqual(['gone', 'queued', 'queued', 'queued']);
   });
@@ -353,7 +337,7 @@ describe('what has failed for good', () => {
     expect(await act({ action: 'release', ids })).toMatchObject({ done: 4, recipients: 4, skipped: 2 });
     expect(await states([...failed, both])).toEqual(['failed', 'failed', 'queued', 'failed']);
     expect(await act({ action: 'drop', ids: [both], state: 'failed' })).toMatchObject({ done: 0, skipped: 1 });
-    expect(await act({ action: 'retry', messages: ids, state: 'failed' })).toMatchObject({ done: 3, recipients: 3 });
+    expect(await act({ action: 'retry', ids, state: 'failed' })).toMatchObject({ done: 3, recipients: 3 });
     expect(await states([...failed, both])).toEqual(['queued', 'queued', 'queued', 'queued']);
     const both2 = { action: 'retry', filter: place, state: 'failed' };
     expect((await ask('dev-editor', `${dev}/actions`, both2)).status).toBe(400);
@@ -387,7 +371,7 @@ describe('holds', () => {
       rows(await ask(as, path)).find((each) => each['destination'] === 'full.example' && each['account'] === 'dev');
     expect(await act('hold')).toMatchObject({ done: 1, recipients: 2, rule: true });
     // What is held already is held by no hold more.
-    const again = { action: 'hold', filter: { ...place, q: 'full.example' } };
+    const again = { action: 'hold', filter: { ...place, search: 'full.example' } };
     expect(result(await ask('dev-editor', `${dev}/actions`, again))).toMatchObject({ done: 0, skipped: 0 });
     const hold = { kind: 'line', by: 'console dev/editor', releasable: true };
     expect(await group('dev-reader')).toMatchObject({ depth: 2, held: 2, hold });

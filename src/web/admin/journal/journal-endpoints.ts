@@ -36,12 +36,12 @@ interface JournalParts {
 function readQuery(asked: Static<typeof journalParameters>, account: string | undefined): JournalQuery {
   const { cursor, outcome, credential, client, code, field, shadow } = asked;
   return faultless((faults) => ({
-    ...{ account, credential, client, code, field, outcome, text: asked.search ?? asked.q },
+    ...{ account, credential, client, code, field, outcome, text: asked.search },
     shadow: shadow === undefined ? undefined : shadow === 'true',
     since: readTime(asked.since, 'since', { faults }),
     until: readTime(asked.until, 'until', { faults }),
     cursor: cursor === undefined ? undefined : Number(cursor),
-    limit: Number(asked.per_page ?? asked.limit ?? usualRows),
+    limit: Number(asked.per_page ?? usualRows),
   }));
 }
 
@@ -119,12 +119,8 @@ const listJournal = endpoint({
       const found: JournalPage = limit === 0 ? { items: [] } : await journal.list({ ...query, limit });
       return { page: found, items: [...named, ...found.items.filter(({ seq }) => !known.has(seq))] };
     });
-    return succeedWithPage(
-      reply,
-      items.map(rowJson),
-      { limit: query.limit, next: page.next, isNamedTwice: true },
-      journalNote(isOn),
-    );
+    const told = { limit: query.limit, next: page.next };
+    return succeedWithPage(reply, items.map(rowJson), told, journalNote(isOn));
   },
 });
 

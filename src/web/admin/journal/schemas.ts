@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox';
 import { journalOutcomes } from '../../../spool/journal/journal-row.ts';
 import { component } from '../../http/endpoint.ts';
 import { eventSchema } from '../events/event-endpoints.ts';
-import { closed, numberCursor, olderName, perPage, textOrNull, time, timeParameter } from '../schemas.ts';
+import { closed, numberCursor, perPage, textOrNull, time, timeParameter } from '../schemas.ts';
 
 const countOrNull = Type.Union([Type.Integer(), Type.Null()]);
 
@@ -114,7 +114,6 @@ export const usualRows = 50;
 export const journalParameters = closed({
   cursor: numberCursor,
   per_page: perPage(100, usualRows),
-  limit: Type.Optional({ ...perPage(100, usualRows), ...olderName('per_page') }),
   outcome: Type.Optional(outcome),
   credential: filter('Name of a credential'),
   client: filter("The client's address"),
@@ -126,7 +125,6 @@ export const journalParameters = closed({
   search: filter(
     'Words of subject, addresses or the program’s mark, in any case; the last may be the beginning of one. Or what names one message: its id, its Message-ID, or within an account the client’s own Message-ID; what it names comes first',
   ),
-  q: Type.Optional({ ...filter(''), ...olderName('search') }),
   since: timeParameter('Only from this time on (RFC 3339)'),
   until: timeParameter('Only before this time (RFC 3339)'),
 });

@@ -100,7 +100,6 @@ function shownMessage({ item, recipients }: Selected, parts: QueueEndpointsParts
   const { address: recipient = '', ...state } = first ? shownRecipient(first, who) : {};
   return {
     id: entry.id,
-    message: entry.id,
     account: entry.account,
     sender: entry.senderPath,
     recipient,
@@ -117,7 +116,7 @@ function shownMessage({ item, recipients }: Selected, parts: QueueEndpointsParts
 }
 
 /** Reads what is selected. @throws Refusal for a destination that is no domain */
-function selectionOf({ destination, route, state, q, search = q }: schema.SelectionQuery): Selection {
+function selectionOf({ destination, route, state, search }: schema.SelectionQuery): Selection {
   const domain = destination === undefined ? undefined : asciiDomain(destination);
   if (destination !== undefined && domain === undefined) {
     const message = `destination must be a domain, got ${JSON.stringify(destination.slice(0, 60))}`;
@@ -151,14 +150,14 @@ const listMessages = endpoint({
   result: Type.Array(schema.message),
   async answer(asked, parts: QueueEndpointsParts) {
     const who = actor(asked);
-    const { cursor, limit = schema.usualMessages, per_page: perPage = limit, id } = asked.query;
+    const { cursor, per_page: perPage = schema.usualMessages, id } = asked.query;
     const selection = { ...selectionOf(asked.query), account: who.account };
     const page = { limit: Number(perPage), after: cursor };
     const { selected, next } = await asked.inTurn(() =>
       id === undefined ? findSelected(parts, selection, page) : findNamed(parts, id, selection),
     );
     const shown = selected.map((each) => shownMessage(each, parts, who));
-    return succeedWithPage(asked.reply, shown, { limit: page.limit, next, isNamedTwice: true });
+    return succeedWithPage(asked.reply, shown, { limit: page.limit, next });
   },
 });
 
@@ -172,15 +171,14 @@ const takeActions = endpoint({
   result: schema.done,
   async answer(asked, parts: QueueEndpointsParts) {
     const who = actor(asked);
-    const { action, ids, messages, filter, state, after } = asked.body;
-    const named = ids ?? messages;
-    if ((named === undefined) === (filter === undefined))
+    const { action, ids, filter, state, after } = asked.body;
+    if ((ids === undefined) === (filter === undefined))
       throw refusal('E_VALIDATION_ERROR', 'Want one of ids and filter');
     if (filter !== undefined && state !== undefined)
       throw refusal('E_VALIDATION_ERROR', 'Want state in the filter, not beside it');
     const at = { parts, actor: who, after, states: state && [state] };
     const { done, recipients, skipped, isRule, next } = await asked.inTurn(() =>
-      named ? actOnNamed(action, named, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
+      ids ? actOnNamed(action, ids, at) : actOnSelection(action, selectionOf(filter ?? {}), at),
     );
     const { account, credential, request } = asked;
     const facts = { session: request.id, account: account.name, credential: credential.name };

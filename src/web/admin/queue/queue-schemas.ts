@@ -3,7 +3,7 @@
 import { type Static, Type } from 'typebox';
 import { holdKinds } from '../../../spool/hold.ts';
 import { component } from '../../http/endpoint.ts';
-import { closed, cursorAbout, olderName, perPage, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { closed, cursorAbout, perPage, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { queueActions } from './queue-actions.ts';
 
 const hold = Type.Object({
@@ -47,7 +47,6 @@ const waiting = {
 /** A message of the queue. */
 export const message = component('QueuedMessage', {
   id: Type.String({ description: 'Its id in the queue and in the journal' }),
-  message: Type.String(),
   account: Type.String(),
   sender: Type.String({ description: 'Empty for a report' }),
   recipient: Type.String({ description: 'The first one that is selected; the members beside it are about it' }),
@@ -67,21 +66,20 @@ export const message = component('QueuedMessage', {
 
 const id = Type.String({ pattern: '^[0-9A-Fa-f-]{36}$', want: 'the id of a message' });
 
-const search = Type.String({
-  minLength: 1,
-  maxLength: 200,
-  want: '1 to 200 characters',
-  description: 'Part of an id, a sender or a recipient',
-});
-
 const selection = {
   destination: Type.Optional(Type.String({ description: 'Only recipients at exactly this domain' })),
   route: Type.Optional(
     Type.String({ description: 'Only recipients that take this route by the configuration as it is now' }),
   ),
   state: Type.Optional(state),
-  search: Type.Optional(search),
-  q: Type.Optional({ ...search, ...olderName('search') }),
+  search: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      want: '1 to 200 characters',
+      description: 'Part of an id, a sender or a recipient',
+    }),
+  ),
 };
 
 /** Messages of a page where nobody asks for another number. */
@@ -101,17 +99,13 @@ export const messagesQuery = closed({
   }),
   cursor: Type.Optional({ ...id, description: cursorAbout }),
   per_page: perPage(100, usualMessages),
-  limit: Type.Optional({ ...perPage(100, usualMessages), ...olderName('per_page') }),
 });
-
-const ids = Type.Array(id, { minItems: 1, maxItems: 500, want: 'a list of 1 to 500 ids of messages' });
 
 /** The body of an action. */
 export const action = Type.Object(
   {
     action: Type.Enum([...queueActions], { want: `one of ${queueActions.join(', ')}` }),
-    ids: Type.Optional({ ...ids, description: 'Messages of `queue/messages`' }),
-    messages: Type.Optional({ ...ids, description: 'The same, by their ids in the journal' }),
+    ids: Type.Optional(Type.Array(id, { minItems: 1, maxItems: 500, want: 'a list of 1 to 500 ids of messages' })),
     filter: Type.Optional(
       Type.Object(selection, {
         additionalProperties: false,

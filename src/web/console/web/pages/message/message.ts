@@ -53,7 +53,7 @@ function Actions(props: {
       ),
     );
   const act = (action: Action, state: object | undefined): void => {
-    const target = { action, count: 1, noun: 'message', account, body: { messages: [id], ...state } } as const;
+    const target = { action, count: 1, noun: 'message', account, body: { ids: [id], ...state } } as const;
     show(h(ActionConfirm, { target, onDone: onChanged }));
   };
   if (!mayEdit.value) return null;
