@@ -14,36 +14,25 @@ import {
   list,
   membersOf,
   nameEntry,
-  notesOf,
   paragraphs,
   text,
   typeOf,
   withErrorLinks,
 } from './words.ts';
 
-interface ReferenceContext {
-  /** The components that `$ref` names. */
-  readonly schemas: unknown;
-  readonly errors: ReadonlySet<string>;
+function titleOf({ operation }: Operation): string {
+  return inline(text(member(operation, 'summary')));
 }
 
-/** The title of an operation: its summary, else its method and path. */
-function titleOf({ method, path, operation }: Operation): string {
-  return text(member(operation, 'summary')) || `${method.toUpperCase()} ${path}`;
-}
-
-function anchorOf({ method, path, operation }: Operation): string {
-  return anchors.operation(method, path, text(member(operation, 'operationId')));
+function anchorOf({ operation }: Operation): string {
+  return anchors.operation(text(member(operation, 'operationId')));
 }
 
 function parameters(operation: unknown): string {
   const shown = list(member(operation, 'parameters')).map((parameter) => {
-    const schema = member(parameter, 'schema');
-    return nameEntry(text(member(parameter, 'name')), {
-      required: member(parameter, 'required') === true,
-      typeHtml: `${escapeHtml(text(member(parameter, 'in')))}, ${typeOf(schema)}`,
-      notesHtml: notesOf(schema, member(parameter, 'description')),
-    });
+    const required = member(parameter, 'required') === true;
+    const at = { required, place: text(member(parameter, 'in')), description: member(parameter, 'description') };
+    return nameEntry(text(member(parameter, 'name')), member(parameter, 'schema'), at);
   });
   return shown.length === 0 ? '' : `<h4>Parameters</h4>\n<dl class="names">\n${shown.join('')}</dl>\n`;
 }
@@ -56,7 +45,7 @@ function body(operation: unknown): string {
 }
 
 /** Writes the examples. One is open at a time, at first the first one. */
-function examples(shown: Operation, { schemas }: ReferenceContext): string {
+function examples(shown: Operation, schemas: unknown): string {
   const request = requestExample(shown, schemas);
   const group = `example-${anchorOf(shown)}`;
   const each = exampleLanguages.map(
@@ -69,7 +58,7 @@ function examples(shown: Operation, { schemas }: ReferenceContext): string {
   return `<h4>Example</h4>\n<div class="examples">\n${each.join('')}</div>\n`;
 }
 
-function answers(operation: unknown, { errors }: ReferenceContext): string {
+function answers(operation: unknown, errors: ReadonlySet<string>): string {
   const responses = entries(member(operation, 'responses'));
   const shown = responses.map(([status, response]) => {
     const result = member(response, 'content', 'application/json', 'schema', 'properties', 'result');
@@ -82,20 +71,18 @@ function answers(operation: unknown, { errors }: ReferenceContext): string {
   return `<h4>Answers</h4>\n<dl class="answers">\n${shown.join('')}</dl>\n`;
 }
 
-/** Writes a path as HTML that may break its line behind each slash. */
-function pathHtml(path: string): string {
-  return `<code>${escapeHtml(path).replaceAll('/', '/<wbr>')}</code>`;
-}
-
-function operationSection(shown: Operation, context: ReferenceContext): string {
+/** Writes an operation. @param schemas the components that `$ref` names @param errors the keys that have an entry */
+function operationSection(shown: Operation, schemas: unknown, errors: ReadonlySet<string>): string {
   const { method, path, operation } = shown;
+  const parts = [
+    ...[paragraphs(member(operation, 'description')), parameters(operation), body(operation)],
+    ...[examples(shown, schemas), answers(operation, errors)],
+  ];
+  // A path may break its line behind each slash.
   return `<section class="operation" id="${anchorOf(shown)}">
-<h3>${inline(titleOf(shown))}</h3>
-<p class="path"><b>${escapeHtml(method.toUpperCase())}</b> ${pathHtml(path)}</p>
-${paragraphs(member(operation, 'description'))}${parameters(operation)}${body(operation)}${examples(shown, context)}${answers(
-  operation,
-  context,
-)}</section>
+<h3>${titleOf(shown)}</h3>
+<p class="path"><b>${escapeHtml(method.toUpperCase())}</b> ${code(path).replaceAll(/(?<!<)\//g, '/<wbr>')}</p>
+${parts.join('')}</section>
 `;
 }
 
@@ -153,40 +140,30 @@ header,main{grid-column:2}
 @media print{nav,.skip{display:none}}
 `);
 
-interface Group {
-  readonly name: string;
-  readonly operations: readonly Operation[];
-}
-
 /** The operations by their first tag, in the order of the document. */
-function groupsOf(document: UnknownRecord): readonly Group[] {
-  const groups = new Map<string, Operation[]>();
-  for (const [path, methods] of entries(member(document, 'paths'))) {
-    for (const [method, operation] of entries(methods)) {
-      const tag = text(list(member(operation, 'tags'))[0]) || 'Other operations';
-      groups.set(tag, [...(groups.get(tag) ?? []), { method, path, operation }]);
-    }
-  }
-  return [...groups].map(([name, operations]) => ({ name, operations }));
+function groupsOf(document: UnknownRecord): readonly (readonly [string, readonly Operation[]])[] {
+  const operations = entries(member(document, 'paths')).flatMap(([path, methods]) =>
+    entries(methods).map(([method, operation]) => ({ method, path, operation })),
+  );
+  return [...Map.groupBy(operations, ({ operation }) => text(list(member(operation, 'tags'))[0]))];
 }
 
 function item(id: string, html: string): string {
   return `<li>${linkTo(id, html)}</li>\n`;
 }
 
-function group(id: string, title: string, items: string): string {
-  return `<li>${linkTo(id, escapeHtml(title))}\n<ul>\n${items}</ul></li>\n`;
+function group(id: string, title: string, items: readonly string[]): string {
+  return `<li>${linkTo(id, escapeHtml(title))}\n<ul>\n${items.join('')}</ul></li>\n`;
 }
 
-function contents(groups: readonly Group[], schemaNames: readonly string[]): string {
-  const operations = groups.map(({ name, operations: within }) => {
-    const items = within.map((shown) => {
-      const method = `<b>${escapeHtml(shown.method.toUpperCase())}</b>`;
-      return item(anchorOf(shown), `${method} <span>${inline(titleOf(shown))}</span>`);
-    });
-    return group(anchors.tag(name), name, items.join(''));
+function contents(groups: ReturnType<typeof groupsOf>, schemaNames: readonly string[]): string {
+  const operations = groups.map(([name, within]) => {
+    const items = within.map((shown) =>
+      item(anchorOf(shown), `<b>${escapeHtml(shown.method.toUpperCase())}</b> <span>${titleOf(shown)}</span>`),
+    );
+    return group(anchors.tag(name), name, items);
   });
-  const schemas = schemaNames.map((name) => item(anchors.schema(name), escapeHtml(name))).join('');
+  const schemas = schemaNames.map((name) => item(anchors.schema(name), escapeHtml(name)));
   return `<nav aria-label="Contents">
 <details>
 <summary>Contents</summary>
@@ -245,13 +222,13 @@ ${paragraphs(member(schema, 'description'))}${membersOf(schema)}</section>
 export function renderReference(document: UnknownRecord, errors: readonly DescribedError[]): string {
   const schemas = member(document, 'components', 'schemas');
   const groups = groupsOf(document);
-  const context: ReferenceContext = { schemas, errors: new Set(errors.map(({ key }) => key)) };
+  const keys = new Set(errors.map(({ key }) => key));
   const named = entries(schemas);
   const title = `${text(member(document, 'info', 'title'))}: HTTP reference`;
   const sections = groups.map(
-    ({ name, operations }) => `<section id="${anchors.tag(name)}">
+    ([name, operations]) => `<section id="${anchors.tag(name)}">
 <h2>${escapeHtml(name)}</h2>
-${operations.map((shown) => operationSection(shown, context)).join('')}</section>
+${operations.map((shown) => operationSection(shown, schemas, keys)).join('')}</section>
 `,
   );
   return `${openPage(title, referenceStyle)}<a class="skip" href="#start">Skip the contents</a>

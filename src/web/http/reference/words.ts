@@ -42,7 +42,7 @@ export interface DescribedError {
 /** The `id` of an element that a link of the page leads to. */
 export const anchors = {
   tag: (name: string): string => `tag-${slug(name)}`,
-  operation: (method: string, path: string, id: string): string => (id === '' ? slug(`${method} ${path}`) : slug(id)),
+  operation: (id: string): string => slug(id),
   schema: (name: string): string => `schema-${slug(name)}`,
   error: (key: string): string => `error-${slug(key)}`,
 } as const;
@@ -84,13 +84,6 @@ export function withErrorLinks(value: string, errors: ReadonlySet<string>): stri
   });
 }
 
-/** Links codes of the edge to their pages beside this one (D62). @param html must be escaped already */
-function withEdgeLinks(html: string): string {
-  return html.replace(/\berror_code (?:eq|ne|in) \{?[\d ]+/g, (part) =>
-    part.replace(/\d{3,4}/g, (number) => `<a href="errors/${number}">${number}</a>`),
-  );
-}
-
 /** A schema's type in few words, with links to components. */
 export function typeOf(schema: unknown): string {
   const name = referredName(schema);
@@ -120,32 +113,32 @@ const bounds = [
 ] as const;
 
 /** Description, bounds and an example, in one line. */
-export function notesOf(schema: unknown, description: unknown = member(schema, 'description')): string {
+function notesOf(schema: unknown, description = member(schema, 'description')): string {
   const parts: string[] = [];
   for (const [name, words] of bounds) {
     const value = member(schema, name);
     if (typeof value === 'number') parts.push(words(value));
   }
   const [example] = list(member(schema, 'examples'));
-  if (example !== undefined) parts.push(`for example ${withEdgeLinks(code(JSON.stringify(example)))}`);
+  if (example !== undefined) parts.push(`for example ${code(JSON.stringify(example))}`);
   const told = inline(text(description));
   if (told === '' || parts.length === 0) return told || parts.join('; ');
   return `${told.replace(/\.$/, '')}; ${parts.join('; ')}`;
 }
 
-/** One entry of a list of names: a parameter, a member. `moreHtml` stands behind the notes. */
+/** One entry of a list of names. @param at.place of a parameter: path, query, header @param at.description absent: the schema's */
 export function nameEntry(
   name: string,
-  facts: {
-    readonly required: boolean;
-    readonly typeHtml: string;
-    readonly notesHtml: string;
-    readonly moreHtml?: string;
-  },
+  schema: unknown,
+  at: { readonly required: boolean; readonly place?: string; readonly description?: unknown },
 ): string {
-  const need = facts.required ? ' <strong>required</strong>' : '';
-  const notes = facts.notesHtml === '' ? '' : `<p>${facts.notesHtml}</p>`;
-  return `<dt>${code(name)} <span>${facts.typeHtml}</span>${need}</dt>\n<dd>${notes}${facts.moreHtml ?? ''}</dd>\n`;
+  const type = at.place === undefined ? typeOf(schema) : `${escapeHtml(at.place)}, ${typeOf(schema)}`;
+  const need = at.required ? ' <strong>required</strong>' : '';
+  const notes = notesOf(schema, at.description);
+  // An object that is written inline, by itself or as the items of an array, is shown below its name.
+  const inner = [schema, member(schema, 'items')].find((each) => isRecord(member(each, 'properties')));
+  const told = `${notes === '' ? '' : `<p>${notes}</p>`}${inner === undefined ? '' : membersOf(inner)}`;
+  return `<dt>${code(name)} <span>${type}</span>${need}</dt>\n<dd>${told}</dd>\n`;
 }
 
 /** The members of an object as a list of names; of any other schema its type in a line. */
@@ -156,21 +149,6 @@ export function membersOf(schema: unknown): string {
     return `<p>${[typeOf(schema), notes].filter((part) => part !== '').join('; ')}</p>\n`;
   }
   const required = list(member(schema, 'required'));
-  const shown = properties.map(([name, property]) => {
-    const inner = innerObject(property);
-    return nameEntry(name, {
-      required: required.includes(name),
-      typeHtml: typeOf(property),
-      notesHtml: notesOf(property),
-      ...(inner === undefined ? {} : { moreHtml: membersOf(inner) }),
-    });
-  });
+  const shown = properties.map(([name, property]) => nameEntry(name, property, { required: required.includes(name) }));
   return `<dl class="names">\n${shown.join('')}</dl>\n`;
-}
-
-/** An object schema that is written inline, by itself or as the items of an array. */
-function innerObject(schema: unknown): unknown {
-  if (isRecord(member(schema, 'properties'))) return schema;
-  const items = member(schema, 'items');
-  return isRecord(member(items, 'properties')) ? items : undefined;
 }
