@@ -8,7 +8,6 @@ import {
   type DeliveryReport,
   type NamedRecipient,
   oneLine,
-  type ReplyReport,
   type Report,
   reportBounds,
   returnedTypes,
@@ -134,18 +133,11 @@ function isFromMailer(headers: Headers): boolean {
   return mailer.test((/<([^<>]*)>/.exec(from)?.[1] ?? from).trim());
 }
 
-/** Tells what kind of answer a message is by its header. @returns undefined where nothing says that a program answered */
-function automaticReply(headers: Headers): ReplyReport | undefined {
-  const subject = headers.get('subject') ?? '';
-  if (absence.test(subject.trim())) return { kind: 'reply', why: 'automatic' };
-  if (challenge.test(subject)) return { kind: 'reply', why: 'challenge' };
-  if (answers.some((name) => headers.has(name))) return { kind: 'reply', why: 'automatic' };
-  const precedence = (headers.get('precedence') ?? '').trim().toLowerCase();
-  if (precedence === 'auto_reply' || precedence === 'auto-reply') return { kind: 'reply', why: 'automatic' };
-  const automatic = (headers.get('auto-submitted') ?? 'no').trim().toLowerCase();
-  // RFC 3834 §5; servers write it into their reports as well.
-  if (!automatic.startsWith('no') && !isFromMailer(headers)) return { kind: 'reply', why: 'automatic' };
-  return undefined;
+/** Whether the header says that a program answered. What servers write into their reports as well, such as Auto-Submitted, tells nothing. */
+function isAutomatic(headers: Headers): boolean {
+  const subject = (headers.get('subject') ?? '').trim();
+  const isPrecedence = /^auto[_-]reply$/i.test((headers.get('precedence') ?? '').trim());
+  return absence.test(subject) || challenge.test(subject) || isPrecedence || answers.some((name) => headers.has(name));
 }
 
 /** Octets of a returned message in which its header is looked for. */
@@ -237,7 +229,7 @@ export async function readReport(octets: Buffer, isFromNobody: boolean): Promise
   const feedback = attachments.find(({ contentType }) => contentType === 'message/feedback-report');
   if (feedback) return readComplaint(feedback, headers, returned);
   if (attachments.some(({ contentType }) => contentType === 'message/disposition-notification')) {
-    return { kind: 'reply', why: 'disposition' };
+    return { kind: 'reply' };
   }
   const status = attachments.find(({ contentType }) => statusTypes.has(contentType));
   const report = status && readDeliveryStatus(status.content);
@@ -247,8 +239,7 @@ export async function readReport(octets: Buffer, isFromNobody: boolean): Promise
   // Only mailers tell of failures in words: what a person or a ticket system writes about them is an answer like any other (D51).
   const isMailer = isFromMailer(headers);
   if (named.length > 0 && (isMailer || isFromNobody)) return readTextReport(text, named);
-  const reply = automaticReply(headers);
-  if (reply) return reply;
   const hasMark = status !== undefined || qmailMark.test(text);
-  return isMailer || (isFromNobody && hasMark) ? readTextReport(text) : { kind: 'reply', why: 'other' };
+  const isReport = (isMailer || (isFromNobody && hasMark)) && !isAutomatic(headers);
+  return isReport ? readTextReport(text) : { kind: 'reply' };
 }

@@ -39,9 +39,8 @@ export interface ComplaintReport {
 }
 
 /** What somebody or some program sent in answer to a message: an absence notice, a challenge, a confirmation of reading. */
-export interface ReplyReport {
+interface ReplyReport {
   readonly kind: 'reply';
-  readonly why: 'automatic' | 'challenge' | 'disposition' | 'other';
 }
 
 /** What a message to the bounce listener turned out to be. */
