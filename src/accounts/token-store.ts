@@ -85,55 +85,38 @@ export interface TokenQuery {
 }
 
 /** The operations on tokens. Every promise rejects when the database fails. */
-interface Tokens {
-  /** Makes a token, valid at once in every process on this database. @returns its record, and the token, which is not kept */
-  create(wanted: NewToken): Promise<{ readonly record: TokenRecord; readonly token: string }>;
-  /** How many tokens of an account (by its id) are neither revoked nor expired at `now`. */
-  countLive(account: string, now: number): Promise<number>;
-  /** The records of all tokens, or of one account's (by its id), the oldest first; revoked and expired ones too. */
-  list(account?: string): Promise<readonly TokenRecord[]>;
-  /** Some of the tokens of an account (by its id). @returns beside them the `after` of the next page; absent on the last one */
-  page(account: string, query: TokenQuery): Promise<{ tokens: readonly TokenRecord[]; next?: TokenQuery['after'] }>;
-  /** Revokes a token at once. @param which its id, and its account where that matters @returns its record; undefined for none */
-  revoke(which: { id: string; account?: string; now: number }): Promise<TokenRecord | undefined>;
-  /** The token of a hash (`hashToken`) if it is neither revoked nor expired at `now`; read from the database each time. */
-  findLive(sha256: string, now: number): Promise<Pick<TokenRecord, 'account' | 'credential' | 'scopes'> | undefined>;
-}
+type Tokens = ReturnType<typeof tokensOn>;
 
 /** The token operations, alone or several in one transaction. */
-export interface TokenStore extends Tokens {
-  /** Runs several operations in one transaction: of two processes, the second one sees what the first one did. */
-  transaction<T>(work: (tokens: Tokens) => Promise<T>): Promise<T>;
-}
+export type TokenStore = Awaited<ReturnType<typeof openTokenStore>>;
 
 const whereLive = (time: string) => `revoked_at IS NULL AND (expires_at IS NULL OR expires_at > ${time})`;
-const pageOf = (more: string) => `SELECT * FROM tokens
-  WHERE account = $1 AND (created_at, id) > ($2, $3)${more} ORDER BY created_at, id LIMIT $4`;
 
 const sql = {
   create: `INSERT INTO tokens (id, account, credential, sha256, last_four, label, created_at, expires_at, scopes)
     VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9)`,
-  list: 'SELECT * FROM tokens ORDER BY created_at, id',
-  listOf: 'SELECT * FROM tokens WHERE account = $1 ORDER BY created_at, id',
-  page: pageOf(''),
-  pageOfLive: pageOf(` AND ${whereLive('$5')}`),
+  list: 'SELECT * FROM tokens WHERE account = coalesce($1, account) ORDER BY created_at, id',
+  page: `SELECT * FROM tokens WHERE account = $1 AND (created_at, id) > ($2, $3)
+    AND ((${whereLive('$5')}) OR $5 IS NULL) ORDER BY created_at, id LIMIT $4`,
   countLive: `SELECT count(*) AS tokens FROM tokens WHERE account = $1 AND ${whereLive('$2')}`,
   // A token that was revoked before keeps the time of that.
-  revoke: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 RETURNING *',
-  revokeOf: 'UPDATE tokens SET revoked_at = coalesce(revoked_at, $2) WHERE id = $1 AND account = $3 RETURNING *',
+  revoke: `UPDATE tokens SET revoked_at = coalesce(revoked_at, $2)
+    WHERE id = $1 AND account = coalesce($3, account) RETURNING *`,
   findLive: `SELECT account, credential, scopes FROM tokens WHERE sha256 = $1 AND ${whereLive('$2')}`,
 } as const;
 
+const owner = { account: String, credential: String, scopes: scopesOf };
+const ownerOf = rowReader(owner);
 const recordOf: (row: Row) => TokenRecord = rowReader({
-  ...{ id: String, account: String, credential: String, lastFour: String, label: String, createdAt: Number },
-  scopes: scopesOf,
+  ...{ ...owner, id: String, lastFour: String, label: String, createdAt: Number },
   expiresAt: orNull(Number),
   revokedAt: orNull(Number),
 });
 
-function tokensOn(database: Queryable): Tokens {
+function tokensOn(database: Queryable) {
   return {
-    async create(wanted) {
+    /** Makes a token, valid at once in every process on this database. @returns its record, and the token, which is not kept */
+    async create(wanted: NewToken): Promise<{ readonly record: TokenRecord; readonly token: string }> {
       const { account, credential, createdAt, expiresAt, label = '', scopes } = wanted;
       // Without the prefix a token could begin with a hyphen, and command lines would take it for an option.
       const token = `pt_${randomSecret()}`;
@@ -143,45 +126,43 @@ function tokensOn(database: Queryable): Tokens {
       await database.run(sql.create, [...named, createdAt, expiresAt ?? null, scopes?.join(' ') ?? null]);
       return { record: { ...wanted, id, lastFour, label }, token };
     },
-    async countLive(account, now) {
+    /** How many tokens of an account (by its id) are neither revoked nor expired at `now`. */
+    async countLive(account: string, now: number): Promise<number> {
       const [row] = await database.query(sql.countLive, [account, now]);
       return Number(row?.['tokens']);
     },
-    async list(account) {
-      const rows = account === undefined ? database.query(sql.list) : database.query(sql.listOf, [account]);
-      return (await rows).map(recordOf);
-    },
-    async page(account, { limit, after = { createdAt: -1, id: '' }, liveAt }) {
-      const values = [account, after.createdAt, after.id, limit + 1];
-      const rows = await (liveAt === undefined
-        ? database.query(sql.page, values)
-        : database.query(sql.pageOfLive, [...values, liveAt]));
+    /** The records of all tokens, or of one account's (by its id), the oldest first; revoked and expired ones too. */
+    list: async (account?: string): Promise<readonly TokenRecord[]> =>
+      (await database.query(sql.list, [account ?? null])).map(recordOf),
+    /** Some of the tokens of an account (by its id). @returns beside them the `after` of the next page; undefined on the last one */
+    async page(account: string, { limit, after = { createdAt: -1, id: '' }, liveAt }: TokenQuery) {
+      const rows = await database.query(sql.page, [account, after.createdAt, after.id, limit + 1, liveAt ?? null]);
       const tokens = rows.slice(0, limit).map(recordOf);
-      const last = rows.length > limit ? tokens.at(-1) : undefined;
-      return last ? { tokens, next: last } : { tokens };
+      return { tokens, next: rows.length > limit ? tokens.at(-1) : undefined };
     },
-    async revoke({ id, account, now }) {
-      const [row] =
-        account === undefined
-          ? await database.query(sql.revoke, [id, now])
-          : await database.query(sql.revokeOf, [id, now, account]);
+    /** Revokes a token at once. @param which its id, and its account where that matters @returns its record; undefined for none */
+    async revoke({ id, account = null, now }: { id: string; account?: string | null; now: number }) {
+      const [row] = await database.query(sql.revoke, [id, now, account]);
       return row && recordOf(row);
     },
-    async findLive(sha256, now) {
+    /** The token of a hash (`hashToken`) if it is neither revoked nor expired at `now`; read from the database each time. */
+    async findLive(
+      sha256: string,
+      now: number,
+    ): Promise<Pick<TokenRecord, 'account' | 'credential' | 'scopes'> | undefined> {
       const [row] = await database.query(sql.findLive, [sha256, now]);
-      if (!row) return undefined;
-      const scopes = scopesOf(row['scopes']);
-      const found = { account: String(row['account']), credential: String(row['credential']) };
-      return scopes === undefined ? found : { ...found, scopes };
+      return row && ownerOf(row);
     },
   };
 }
 
 /** Opens the token store and brings the accounts' tables up to date. */
-export async function openTokenStore(database: Database): Promise<TokenStore> {
+export async function openTokenStore(database: Database) {
   await database.migrate(accountMigrations);
   return {
     ...tokensOn(database),
-    transaction: (work) => database.transaction((transaction) => work(tokensOn(transaction))),
+    /** Runs several operations in one transaction: of two processes, the second one sees what the first one did. */
+    transaction: <T>(work: (tokens: Tokens) => Promise<T>): Promise<T> =>
+      database.transaction((transaction) => work(tokensOn(transaction))),
   };
 }

@@ -66,9 +66,9 @@ export const callers = [
     'accounts/token-store.ts',
     [...tokenStore, ...endpoints],
     [
-      ["'SELECT * FROM tokens WHERE account = $1 ORDER", "'SELECT * FROM tokens WHERE $1 IS NOT NULL ORDER"],
+      ['account = coalesce($1, account) ORDER', 'account = coalesce(account, $1) ORDER'],
       ['WHERE account = $1 AND (created_at, id)', 'WHERE $1 IS NOT NULL AND (created_at, id)'],
-      ['WHERE id = $1 AND account = $3 RETURNING', 'WHERE id = $1 AND $3 IS NOT NULL RETURNING'],
+      ['account = coalesce($3, account) RETURNING', 'account = coalesce(account, $3) RETURNING'],
     ],
   ),
   ...of('accounts/limits.ts', limits, [
