@@ -8,46 +8,6 @@ import type * as SchemaJudging from '../../base/schema-judge.ts';
 import { type ConfigFault, type ConfigPath, kindOf, quote } from './fault.ts';
 import { type FileContents, schema } from './schema.ts';
 
-const bounceConnections =
-  'the bounce listeners have at most 200 connections, 50 from one address, beside those of smtp.limits';
-const connectTime = 'an origin of an application has 10 s to accept and to agree on TLS';
-const tlsReporter = 'reports of TLS come from platform.domain, and name its postmaster';
-const routeVerify = 'tls says it, as in tls: { mode: required, verify: false }';
-
-/** What holds in place of each key that is gone since 0.1.0; `[]` stands for an entry of a list, `{}` for the id of an application. */
-const removedKeys: Readonly<Record<string, string>> = {
-  'bounces.connections': bounceConnections,
-  'bounces.connectionsPerAddress': bounceConnections,
-  'bounces.messageBytes': 'a report has at most 1048576 octets',
-  'delivery.destinations[].backoffSeconds': 'the route of the mail says it for all its next hops',
-  'delivery.retry.factor': 'each delay is twice the one before, up to delivery.retry.maxDelaySeconds',
-  'delivery.retry.jitter': 'each delay is 80 % to 120 % of the plan',
-  'events.refusalsPerAccount': 'the newest 50000 refusals of an account are kept',
-  'http.adminLimits': 'the admin listener has at most 1000 connections, 100 from one address',
-  'platform.hmacKeyFile': 'the key is hmac.key under certsDir',
-  'proxy.limits.applications{}.connectSeconds': connectTime,
-  'proxy.limits.connectSeconds': connectTime,
-  'reports.perAccountPerDay': 'an account has ten times reports.perAddressPerDay',
-  'reports.perMessage': 'at most 10 reports are made about one message',
-  'reports.returnBytes': 'RET=FULL returns messages of at most 262144 octets whole',
-  'rest.limits.requestBytes': 'the body of a request has at most 1.6 times rest.limits.messageBytes',
-  'routes[].tlsVerify': routeVerify,
-  'routes[].urls[].tlsVerify': routeVerify,
-  'spool.account.failedMessages':
-    'an account keeps at most 10000 failed messages, and those of spool.account.failedBytes',
-  'tlsReports.contact': tlsReporter,
-  'tlsReports.delayMinutes': 'a report leaves up to 240 minutes after the end of its day',
-  'tlsReports.organization': tlsReporter,
-};
-
-/** What is said of a key that was taken away; undefined for any other. */
-function removedKeyText(path: ConfigPath): string | undefined {
-  const steps = path.map((step) => (typeof step === 'number' ? '[]' : /^[\da-f]{32}$/i.test(step) ? '{}' : `.${step}`));
-  const anyEntry = steps.join('').slice(1);
-  const now = Object.hasOwn(removedKeys, anyEntry) ? removedKeys[anyEntry] : undefined;
-  return now && `is gone since 0.1.0: ${now}; take the key out`;
-}
-
 interface Node {
   readonly want?: string;
   /** What is wanted of the keys of a mapping that has no fixed keys. */
@@ -104,8 +64,6 @@ function positionOf(top: SchemaPosition, instancePath: string): SchemaPosition |
 
 function unknownKey(place: SchemaPosition, key: string): ConfigFault {
   const path = [...place.path, key];
-  const removed = removedKeyText(path);
-  if (removed !== undefined) return { path, text: removed, atKey: true };
   const known = Object.keys(place.node.properties ?? {});
   const near = closest(key, known);
   const others = known.length > 0 ? `want one of ${known.join(', ')}` : `want ${place.node.keyWant ?? 'a name'}`;

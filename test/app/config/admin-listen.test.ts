@@ -41,7 +41,7 @@ describe('the address', () => {
 
   test('its limits are fixed', () => {
     expect(() => loadYaml('http: { adminLimits: { connections: 5 } }')).toThrow(
-      'http.adminLimits: is gone since 0.1.0: the admin listener has at most 1000 connections, 100 from one address; take the key out',
+      'http.adminLimits: unknown key; want one of listen, tlsListen, adminListen',
     );
   });
 });
