@@ -78,7 +78,7 @@ const check = defineCommand({
   synopsis: '[FILE]',
   details:
     'Reads FILE (or what --config, POSTERN_CONFIG or config/postern.yaml name) and prints "ok" with a summary and the\n' +
-    'warnings, or every fault on standard error, with the warnings behind them. What "serve" would need is looked at, too:\n' +
+    'warnings, or every fault on standard error. What "serve" would need is looked at where the file has none:\n' +
     'keys and certificates (there, readable, fitting one another, not expired), passwords and tokens in variables and\n' +
     'files. In development what is missing is made at the start and no fault. Warnings name what is allowed but hardly\n' +
     'meant, certificates that expire within 14 days or are not for the name of their host, and files of Error Pages that\n' +

@@ -104,10 +104,6 @@ function withoutEmptySections(contents: unknown): unknown {
   return Object.fromEntries(entries.filter(([, value]) => value !== null));
 }
 
-function faultySections(faults: readonly ConfigFault[]): ReadonlySet<string> {
-  return new Set(faults.map(({ path }) => String(path[0])));
-}
-
 function soundSections(contents: unknown, faulty: ReadonlySet<string>): FileContents {
   if (typeof contents !== 'object' || contents === null) return {};
   const sound = Object.fromEntries(Object.entries(contents).filter(([key]) => !faulty.has(key)));
@@ -154,7 +150,7 @@ function resolveEdge({ limits = {}, ...given }: CompleteContents['edge']): EdgeS
   return { ...all, limits: filledIn(all.limits, limits) };
 }
 
-function build({ contents, relay }: Overridden, place: BuildContext, faulty: ReadonlySet<string> = new Set()): Config {
+function build({ contents, relay }: Overridden, place: BuildContext): Config {
   const { file, cwd, env, nowMs } = place;
   const folders = { cwd, dataDir: resolve(cwd, contents.dataDir), certsDir: resolve(cwd, contents.certsDir) };
   const resolving = { contents, folders, env };
@@ -196,17 +192,7 @@ function build({ contents, relay }: Overridden, place: BuildContext, faulty: Rea
     edgeAccounts: contents.accounts.map((entry) => accountParts.resolveEdgeAccount(entry, resolving)),
     zones: contents.zones.map((zone) => accountParts.resolveZone(zone, resolving)),
   } satisfies Omit<Config, 'warnings'>;
-  return { ...config, warnings: warningsOf(config, { env, nowMs, faulty }) };
-}
-
-/** The warnings of the sections without faults, so that one error does not hide them. */
-function warningsBeside(contents: unknown, faulty: ReadonlySet<string>, at: BuildContext): readonly string[] {
-  try {
-    return build(applyEnvironment(complete(soundSections(contents, faulty)), at.env), at, faulty).warnings;
-  } catch {
-    // What is left may refer to what was taken out. The faults are told in any case, and the rest once they are mended.
-    return [];
-  }
+  return { ...config, warnings: warningsOf(config, { env, nowMs }) };
 }
 
 /** Loads the configuration, without its secrets. @throws ConfigurationError with a line for each fault: file, line, column, path, want */
@@ -224,17 +210,13 @@ export function loadConfig(place: ConfigSource): Config {
   }
   const contents = withoutEmptySections(source.contents);
   const shapeFaults = schemaFaults(contents);
-  const misshapen = faultySections(shapeFaults);
+  const misshapen = new Set(shapeFaults.map(({ path }) => String(path[0])));
   const overridden = applyEnvironment(complete(soundSections(contents, misshapen)), env);
   const crossFaults = crossChecks
     .filter(({ reads }) => !reads.some((section) => misshapen.has(section)))
     .flatMap(({ check }) => check(overridden.contents, nowMs));
   const faults = [...shapeFaults, ...crossFaults];
   const lines = [...faultLines(faults, { file: named, source, origins: overridden.origins }), ...overridden.faults];
-  const at = { file, cwd, env, nowMs };
-  if (lines.length > 0) {
-    const warnings = overridden.faults.length > 0 ? [] : warningsBeside(contents, faultySections(faults), at);
-    throw new ConfigurationError(lines.join('\n'), { warnings });
-  }
-  return deepFreeze(build(overridden, at));
+  if (lines.length > 0) throw new ConfigurationError(lines.join('\n'));
+  return deepFreeze(build(overridden, { file, cwd, env, nowMs }));
 }

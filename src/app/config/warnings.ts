@@ -10,7 +10,6 @@ import { smarthostsOf } from '../../delivery/smarthost.ts';
 import type { RecipientPattern } from '../../delivery/staging/recipient-rules.ts';
 import { splitMailbox } from '../../mail/address/domain.ts';
 import { parseListen } from './addresses.ts';
-import type { Section } from './schema.ts';
 import { type Environment, globalKeyOf, variableOf } from './secrets.ts';
 import type { Config } from './settings.ts';
 
@@ -179,30 +178,19 @@ function globalKeyWarnings({ edgeAccounts }: Warned, { env }: WarnedAt): string[
   });
 }
 
-/** The warnings, each with the sections of the file that it reads: beside faults, only those of sound sections are given. */
-const warners: readonly {
-  readonly reads: readonly Section[];
-  readonly warn: (config: Warned, at: WarnedAt) => readonly string[];
-}[] = [
-  { reads: ['development', 'accounts', 'platform', 'http', 'smtp', 'routes'], warn: productionWarnings },
-  { reads: ['http'], warn: adminWarnings },
-  { reads: ['console'], warn: consoleWarnings },
-  { reads: ['accounts', 'smtp'], warn: observeWarnings },
-  { reads: ['development', 'accounts', 'routes'], warn: safetyWarnings },
-  { reads: ['database'], warn: databaseWarnings },
-  { reads: ['smtp'], warn: listenerWarnings },
-  { reads: ['routes'], warn: ({ delivery }) => delivery.routes.flatMap(routeWarnings) },
-  { reads: ['delivery'], warn: resolverWarnings },
-  { reads: ['accounts'], warn: globalKeyWarnings },
-  { reads: ['accounts', 'http'], warn: shortTokens },
-];
-
-/** All warnings, one line each. @param faulty sections that have faults: what reads them is left out */
-export function warningsOf(
-  config: Warned,
-  { faulty, ...at }: WarnedAt & { readonly faulty: ReadonlySet<string> },
-): string[] {
-  return warners
-    .filter(({ reads }) => !reads.some((section) => faulty.has(section)))
-    .flatMap(({ warn }) => warn(config, at));
+/** All warnings, one line each. */
+export function warningsOf(config: Warned, at: WarnedAt): string[] {
+  return [
+    ...productionWarnings(config),
+    ...adminWarnings(config),
+    ...consoleWarnings(config),
+    ...observeWarnings(config, at),
+    ...safetyWarnings(config),
+    ...databaseWarnings(config),
+    ...listenerWarnings(config),
+    ...config.delivery.routes.flatMap(routeWarnings),
+    ...resolverWarnings(config),
+    ...globalKeyWarnings(config, at),
+    ...shortTokens(config, at),
+  ];
 }
