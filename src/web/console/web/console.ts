@@ -3,11 +3,11 @@
 import { type ComponentChildren, type ComponentType, h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { Frame } from './frame.ts';
-import { findPage } from './page-list.ts';
+import { findPage, type Page } from './page-list.ts';
 import { Button, Field } from './parts/controls.ts';
 import { box, el } from './parts/element.ts';
 import { Brand, buttonLink, empty, fault, PageHead, Progress } from './parts/surfaces.ts';
-import { asProblem, isSignedOut, Problem, useSubmit } from './state/api.ts';
+import { asProblem, isSignedOut, Problem, useLoaded, useSubmit } from './state/api.ts';
 import { account, loadSession, type PageProps, place, session, signIn } from './state/session.ts';
 
 const wrong: Readonly<Record<number, string>> = {
@@ -75,40 +75,26 @@ const pagePatienceMs = 30_000;
 
 const noPage = new Problem(0, [], 'This page could not be loaded. Look whether the gateway runs, then try again.');
 
+/** Loads the module of a page. @throws Problem where it does not come in time, or not at all */
+async function loadPage({ load }: Page): Promise<ComponentType<PageProps>> {
+  const late = new Promise<never>((_, reject) => setTimeout(reject, pagePatienceMs));
+  try {
+    return (await Promise.race([load(), late])).Page;
+  } catch {
+    throw noPage;
+  }
+}
+
 /** A page whose module may still have to be loaded. */
 function PageRoom(): JSX.Element {
   const found = findPage(place.value.path);
-  const pattern = found?.page.pattern;
-  const [loaded, setLoaded] = useState<{ pattern: string; Page: ComponentType<PageProps> }>();
-  const [problem, setProblem] = useState<Problem>();
-  useEffect(() => {
-    setProblem(undefined);
-    if (!found || loaded?.pattern === pattern) return undefined;
-    // Whoever has gone on meanwhile is not brought back by a page that comes late.
-    let isLeft = false;
-    const late = setTimeout(() => setProblem(noPage), pagePatienceMs);
-    found.page
-      .load()
-      .then(({ Page }) => {
-        if (!isLeft) setLoaded({ pattern: found.page.pattern, Page });
-      })
-      .catch(() => {
-        if (!isLeft) setProblem(noPage);
-      })
-      .finally(() => clearTimeout(late));
-    return () => {
-      isLeft = true;
-      clearTimeout(late);
-    };
-  }, [pattern]);
+  const { value: Shown, problem } = useLoaded(found?.page.pattern, async () => found && (await loadPage(found.page)));
   if (!found) return h(NotFound, {});
-  if (!loaded || loaded.pattern !== pattern) {
-    if (problem) return fault(problem, () => location.reload());
-    return h(Progress, { what: 'Loading the page' });
-  }
+  if (problem) return fault(problem, () => location.reload());
+  if (!Shown) return h(Progress, { what: 'Loading the page' });
   // Another message, or another account, is another page: nothing of the one before stays.
   const key = `${JSON.stringify(found.parameters)} ${account.value}`;
-  return h(loaded.Page, { key, parameters: found.parameters });
+  return h(Shown, { key, parameters: found.parameters });
 }
 
 /** A page that has not grown for so long, in milliseconds, does not become as long as it was. */
@@ -133,26 +119,14 @@ function scrollBack(y: number): () => void {
   return giveUp;
 }
 
-/** After a change of the page: scrolls to its beginning and moves the focus there, as a browser does. */
+/** After a change of the page: scrolls to its beginning, or to where it was left. */
 function useFreshPage(): void {
   const { path, entry, scrolled } = place.value;
   const before = useRef(path);
   useEffect(() => (scrolled === undefined ? undefined : scrollBack(scrolled)), [entry]);
   useEffect(() => {
-    if (before.current === path) return;
+    if (before.current !== path && scrolled === undefined) scrollTo(0, 0);
     before.current = path;
-    if (scrolled === undefined) scrollTo(0, 0);
-    // The page draws its title as soon as its module is there.
-    const from = document.activeElement;
-    const look = (left: number): void => {
-      // Whoever has gone on, or has put the focus elsewhere meanwhile, keeps it.
-      const { activeElement: now } = document;
-      if (before.current !== path || (now !== from && now !== document.body)) return;
-      const title = document.querySelector('main h1');
-      if (title instanceof HTMLElement) title.focus({ preventScroll: true });
-      else if (left > 0) setTimeout(() => look(left - 1), 50);
-    };
-    setTimeout(() => look(200), 0);
   }, [path]);
 }
 

@@ -5,7 +5,8 @@ import type { IconName } from './parts/element.ts';
 import type { PageProps } from './state/session.ts';
 import { matchPath, type RouteParameters } from './text/route-path.ts';
 
-interface Page {
+/** A page of the console. */
+export interface Page {
   readonly pattern: string;
   readonly load: () => Promise<{ readonly Page: ComponentType<PageProps> }>;
   /** Present for pages in the list at the side. */

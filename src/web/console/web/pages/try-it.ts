@@ -44,29 +44,14 @@ function useCalm<Value>(value: Value, ms: number): Value {
   return calm;
 }
 
-/** The verdict on a body in the browser: undefined until it is known, null where the gateway has to be asked. */
-function useJudgedHere(body: string | undefined): Rehearsal | null | undefined {
-  const [last, show] = useState<{ readonly body: string; readonly value: Rehearsal | null }>();
-  useEffect(() => {
-    if (body === undefined) return undefined;
-    let isCurrent = true;
-    const judge = async (): Promise<void> => {
-      const value = (await judgeHere(body)) ?? null;
-      if (isCurrent) show({ body, value });
-    };
-    judge().catch(reportError);
-    return () => void (isCurrent = false);
-  }, [body]);
-  return last?.body === body ? last?.value : undefined;
-}
-
 /** Judges what was typed, here where that can be; the gateway tells how an accepted message leaves, and all that cannot be judged here. */
 function useVerdict(typed: string) {
   const soon = useCalm(typed, pauseMs.here);
   const calm = useCalm(typed, pauseMs.gateway);
   const attempt = useMemo(() => readAttempt(soon), [soon]);
   const body = useMemo(() => (attempt.ok ? JSON.stringify(attempt.judge) : undefined), [attempt]);
-  const here = useJudgedHere(body);
+  // Null where the gateway has to be asked.
+  const { value: here } = useLoaded(body, async (json) => (await judgeHere(json)) ?? null);
   const isAsked = calm === soon && (here === null || here?.valid === true);
   const { value, problem, isLoading } = useLoaded(isAsked ? body : undefined, async (json, signal) => {
     const path = accountOnlyPath('/email/sending/rehearse');

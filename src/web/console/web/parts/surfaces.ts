@@ -1,7 +1,7 @@
 // What pages are made of: their head, panels, lists that are empty, faults, progress, definitions, tabs.
 
 import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
-import { useEffect, useState } from 'preact/hooks';
+import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Loaded, Problem } from '../state/api.ts';
 import { linkTo, place, setFilters } from '../state/session.ts';
 import { readFilters } from '../text/filters.ts';
@@ -19,6 +19,9 @@ export function Brand(): JSX.Element {
   );
 }
 
+/** The path whose title was drawn last. */
+let titled: string | undefined;
+
 /** The head of a page: its title, one sentence, and what can be done. */
 export function PageHead(props: {
   readonly title: ComponentChildren;
@@ -32,10 +35,17 @@ export function PageHead(props: {
   useEffect(() => {
     document.title = `${name} · Postern`;
   }, [name]);
+  const heading = useRef<HTMLHeadingElement>(null);
+  // After a change of the page the focus moves to its title, as a browser moves it to the beginning.
+  useEffect(() => {
+    const { path } = place.peek();
+    if (titled !== undefined && titled !== path) heading.current?.focus({ preventScroll: true });
+    titled = path;
+  }, []);
   return el('header.page-head')(
     el('div')(
       props.back ? el('a.back', { href: props.back.url })(props.back.label) : null,
-      el('h1', { tabIndex: -1 })(props.title),
+      el('h1', { ref: heading, tabIndex: -1 })(props.title),
       props.lead ? el('p.lead')(props.lead) : null,
     ),
     props.children ? el('div.actions')(props.children) : null,

@@ -3,6 +3,7 @@
 import { signal } from '@preact/signals';
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks';
 import type { V4Envelope } from '../../../http/envelope.ts';
+import { cutAt } from '../text/visible-text.ts';
 
 /** One item of `errors`. */
 export type ApiError = Pick<V4Envelope['errors'][number], 'message' | 'source'> & { readonly code: number };
@@ -147,40 +148,29 @@ export async function ask<Result>(path: string, asked: Asked = {}): Promise<Answ
   return { result: result as Result, next, notes: messages.flatMap(({ message }) => message ?? []) };
 }
 
-/** Reads the first octets of an answer. @returns pieces of at most `most` octets, and how many were read at the least */
-async function readOctets(response: Response, most: number): Promise<{ pieces: Uint8Array[]; octets: number }> {
-  const reader = response.body?.getReader();
-  const pieces: Uint8Array[] = [];
-  let octets = 0;
-  for (;;) {
-    const { done, value } = (await reader?.read()) ?? { done: true, value: undefined };
-    if (done || !value) break;
-    pieces.push(value.subarray(0, most - octets));
-    octets += value.length;
-    if (octets >= most) await reader?.cancel();
-    if (octets >= most) break;
-  }
-  return { pieces, octets };
-}
-
-/** Asks for text instead of JSON, such as a message as it came. @param most octets to read; the rest is not fetched */
+/** Asks for text instead of JSON, such as a message as it came. @param most characters to read; the rest is not fetched */
 export async function askText(
   path: string,
   most: number,
-  abort?: AbortSignal,
+  abort: AbortSignal,
 ): Promise<{ readonly text: string; readonly isCut: boolean }> {
-  const response = await send(path, abort ? { signal: abort } : {});
+  const response = await send(path, { signal: abort });
   if (!response.ok) {
     if (response.status === 401) isSignedOut.value = true;
     await read(response, false);
   }
-  const { pieces, octets } = await readOctets(response, most).catch((error: unknown) => {
-    throw abort?.aborted === true ? error : noAnswer(false, false);
-  });
   // A message is octets. Most are text in UTF-8; others are shown with replacement characters.
-  const decoder = new TextDecoder();
-  const text = pieces.map((piece) => decoder.decode(piece, { stream: true })).join('') + decoder.decode();
-  return { text, isCut: octets >= most };
+  const reader = response.body?.pipeThrough(new TextDecoderStream()).getReader();
+  let text = '';
+  while (text.length < most) {
+    const piece = await reader?.read().catch((error: unknown) => {
+      throw abort.aborted ? error : noAnswer(false, false);
+    });
+    if (!piece?.value) return { text, isCut: false };
+    text += piece.value;
+  }
+  await reader?.cancel();
+  return { text: cutAt(text, most).shown, isCut: true };
 }
 
 /** Something that was asked for. */
