@@ -83,22 +83,29 @@ function decode(bytes: Buffer, start: number, end: number): string | undefined {
   }
 }
 
-/** Gives the text of a string; undefined where an escape is malformed. */
-export function* readString(
+/** Hands on the text of a string in pieces. @returns whether it is whole: no escape is malformed */
+function* readPieces(
   bytes: Buffer,
   { start, end, escaped, cuts }: JsonStringSpan,
-): InSlices<string | undefined> {
-  const pieces: string[] = [];
+  take: (piece: string) => void,
+): InSlices<boolean> {
   let from = start;
   for (const to of [...cuts, end]) {
+    if (from > start) yield;
     const piece = escaped ? decode(bytes, from, to) : bytes.toString('utf8', from, to);
-    if (piece === undefined) return undefined;
-    if (to === end) return pieces.length === 0 ? piece : [...pieces, piece].join('');
-    pieces.push(piece);
+    if (piece === undefined) return false;
+    take(piece);
     from = to;
-    yield;
   }
-  return undefined;
+  return true;
+}
+
+/** Gives the text of a string; undefined where an escape is malformed. */
+export function* readString(bytes: Buffer, span: JsonStringSpan): InSlices<string | undefined> {
+  const { start, end, escaped, cuts } = span;
+  if (cuts.length === 0) return escaped ? decode(bytes, start, end) : bytes.toString('utf8', start, end);
+  const pieces: string[] = [];
+  return (yield* readPieces(bytes, span, (piece) => pieces.push(piece))) ? pieces.join('') : undefined;
 }
 
 /** The decoded octets as a view into the document's own, or what is wrong with the text. */
@@ -111,45 +118,14 @@ const pad = 0x3d;
 /** Which characters are digits of base64, by their code. */
 const isDigit = Array.from({ length: 256 }, (_, code) => /[A-Za-z0-9+/]/.test(String.fromCharCode(code)));
 
-/** RFC 8259 §7: what each escape of one letter stands for. */
-const escapes = new Uint8Array(256);
-for (const [letter, character] of Object.entries({ b: '\b', f: '\f', n: '\n', r: '\r', t: '\t' })) {
-  escapes[letter.charCodeAt(0)] = character.charCodeAt(0);
-}
-for (const character of '"\\/') escapes[character.charCodeAt(0)] = character.charCodeAt(0);
-
-/** The code unit of the four hexadecimal digits at an offset; undefined where there are not four. */
-function codeUnit(bytes: Buffer, at: number): number | undefined {
-  const text = bytes.toString('latin1', at, at + 4);
-  return /^[0-9A-Fa-f]{4}$/.test(text) ? Number.parseInt(text, 16) : undefined;
-}
-
-/** Replaces escapes at [start, end): PHP writes `\/`, others `\u002B`. Gives the new end; undefined where one is malformed. */
-function* unescapeInPlace(bytes: Buffer, start: number, end: number): InSlices<number | undefined> {
-  let write = start;
-  let read = start;
-  while (read < end) {
-    const stop = Math.min(read + jsonSliceOctets, end);
-    for (; read < stop; read += 1) {
-      let byte = bytes[read] ?? 0;
-      if (byte === backslash) {
-        read += 1;
-        const letter = bytes[read] ?? 0;
-        byte = escapes[letter] ?? 0;
-        if (letter === letterU && read + 4 < end) {
-          const unit = codeUnit(bytes, read + 1);
-          if (unit === undefined) return undefined;
-          // A character beyond ASCII is no base64, so any octet beyond ASCII can stand for it.
-          byte = Math.min(unit, 0xff);
-          read += 4;
-        } else if (byte === 0) return undefined;
-      }
-      bytes[write] = byte;
-      write += 1;
-    }
-    if (read < end) yield;
-  }
-  return write;
+/** Writes a string without its escapes over its place: PHP writes `\/`, others `\u002B`. Gives the new end; undefined as above. */
+function* unescapeInPlace(bytes: Buffer, span: JsonStringSpan): InSlices<number | undefined> {
+  let write = span.start;
+  const isWhole = yield* readPieces(bytes, span, (piece) => {
+    // A character beyond ASCII is no base64, so any octet beyond ASCII can stand for it.
+    write += bytes.write(piece.replace(/[^\0-\x7f]/g, '\xff'), write, 'latin1');
+  });
+  return isWhole ? write : undefined;
 }
 
 function faultAt(bytes: Buffer, at: number, start: number): DecodedText {
@@ -190,7 +166,7 @@ function* decodeGroups(
 /** Decodes a JSON string over its place, linear and in slices. @returns undefined where an escape is malformed (RFC 8259 §7) */
 export function* decodeInPlace(bytes: Buffer, text: JsonStringSpan): InSlices<DecodedText | undefined> {
   const { start } = text;
-  const end = text.escaped ? yield* unescapeInPlace(bytes, start, text.end) : text.end;
+  const end = text.escaped ? yield* unescapeInPlace(bytes, text) : text.end;
   if (end === undefined) return undefined;
   let last = end;
   while (last > start && last > end - 2 && bytes[last - 1] === pad) last -= 1;
