@@ -23,7 +23,7 @@ type ProxyHeader =
       /** Octets of the header; the client's octets follow. */
       readonly length: number;
       /** The client; undefined for LOCAL, UNKNOWN and sockets that are not IP: the client then is the balancer itself. */
-      readonly source: { readonly address: string; readonly port: number } | undefined;
+      readonly source: string | undefined;
     };
 
 const signature = Buffer.from('\r\n\r\n\0\r\nQUIT\n', 'latin1');
@@ -33,8 +33,6 @@ const maxLineOctets = 107;
 const fixedOctets = 16;
 /** The length field of version 2 allows 65,535; addresses and the known TLVs need far less. */
 const maxBodyOctets = 4096;
-/** By address family (the high four bits): octets of both addresses and both ports. */
-const addressOctets: Readonly<Record<number, number>> = { 1: 12, 2: 36, 3: 216 };
 
 function invalid(reason: string): ProxyHeader {
   return { kind: 'invalid', reason };
@@ -53,30 +51,13 @@ export function readProxyHeader(octets: Buffer): ProxyHeader {
   return octets.length < maxLineOctets ? { kind: 'incomplete' } : invalid('line of more than 107 octets');
 }
 
-function readPort(text: string): number | undefined {
-  const port = /^(?:0|[1-9]\d{0,4})$/.test(text) ? Number(text) : Number.NaN;
-  return port <= 65_535 ? port : undefined;
-}
-
 function readVersion1(line: string, length: number): ProxyHeader {
-  const [, family, source = '', destination = '', sourcePort = '', destinationPort = '', ...rest] = line.split(' ');
-  if (family === 'UNKNOWN') return { kind: 'header', length, source: undefined };
-  if (family !== 'TCP4' && family !== 'TCP6') return invalid('unknown protocol');
-  const valid = (text: string): boolean =>
-    family === 'TCP4' ? ipaddr.IPv4.isValidFourPartDecimal(text) : ipaddr.IPv6.isValid(text);
-  const port = readPort(sourcePort);
-  const address = valid(source) && valid(destination) ? normalAddress(source) : undefined;
-  if (address === undefined) return invalid('malformed address');
-  if (port === undefined || readPort(destinationPort) === undefined || rest.length > 0)
-    return invalid('malformed port');
-  return { kind: 'header', length, source: { address, port } };
-}
-
-/** §2.2.7: each TLV has a type, a length in two octets and a value; together they must fill the octets exactly. */
-function wellFormedTlvs(octets: Buffer): boolean {
-  let index = 0;
-  while (index + 3 <= octets.length) index += 3 + octets.readUInt16BE(index + 1);
-  return index === octets.length;
+  if (/^PROXY UNKNOWN(?: |$)/.test(line)) return { kind: 'header', length, source: undefined };
+  const [, family, ...addresses] = /^PROXY TCP([46]) (\S+) (\S+) \d{1,5} \d{1,5}$/.exec(line) ?? [];
+  const isValid = (text: string): boolean =>
+    family === '4' ? ipaddr.IPv4.isValidFourPartDecimal(text) : ipaddr.IPv6.isValid(text);
+  const source = addresses.every(isValid) ? normalAddress(addresses[0] ?? '') : undefined;
+  return source === undefined ? invalid('malformed line') : { kind: 'header', length, source };
 }
 
 function readVersion2(octets: Buffer): ProxyHeader {
@@ -89,17 +70,14 @@ function readVersion2(octets: Buffer): ProxyHeader {
   if (bodyLength > maxBodyOctets) return invalid('header too long');
   const length = fixedOctets + bodyLength;
   if (octets.length < length) return { kind: 'incomplete' };
-  // §2.2: behind LOCAL the receiver discards the rest; it comes from the balancer's own health check.
-  if (command === 0) return { kind: 'header', length, source: undefined };
-  const body = octets.subarray(fixedOctets, length);
-  const addresses = addressOctets[family] ?? 0;
-  if (family > 3) return invalid('unknown address family');
-  if (body.length < addresses) return invalid('addresses cut short');
-  if (!wellFormedTlvs(body.subarray(addresses))) return invalid('malformed TLV');
-  if (family !== 1 && family !== 2) return { kind: 'header', length, source: undefined };
+  if (command === 1 && family > 3) return invalid('unknown address family');
   const width = family === 1 ? 4 : 16;
-  const address = ipaddr.process(ipaddr.fromByteArray([...body.subarray(0, width)]).toString()).toString();
-  return { kind: 'header', length, source: { address, port: body.readUInt16BE(width * 2) } };
+  // §2.2: behind LOCAL the receiver discards the rest; it comes from the balancer's own health check.
+  if (command === 0 || (family !== 1 && family !== 2)) return { kind: 'header', length, source: undefined };
+  // Both addresses and both ports; what stands behind them says nothing of the client.
+  if (bodyLength < 2 * width + 4) return invalid('addresses cut short');
+  const address = ipaddr.fromByteArray([...octets.subarray(fixedOctets, fixedOctets + width)]).toString();
+  return { kind: 'header', length, source: ipaddr.process(address).toString() };
 }
 
 interface Arrival {
@@ -195,7 +173,7 @@ export class SmtpListenerServer extends LibraryServer<Admitted> {
     }
     if (!this.#proxied(peer)) return this.#judge(socket, peer, done);
     readHeader(socket, (header) => {
-      if (header.kind === 'header') return this.#judge(socket, header.source?.address ?? peer, done);
+      if (header.kind === 'header') return this.#judge(socket, header.source ?? peer, done);
       const reason = header.kind === 'invalid' ? header.reason : 'closed before it was complete';
       this.#logRefusal(peer, `PROXY header: ${reason}`);
       socket.destroy();

@@ -8,10 +8,10 @@ function v1(line: string): ReturnType<typeof readProxyHeader> {
 }
 
 test.each([
-  ['PROXY TCP4 192.0.2.1 198.51.100.1 56324 25\r\n', { address: '192.0.2.1', port: 56_324 }],
-  ['PROXY TCP4 255.255.255.255 0.0.0.0 0 65535\r\n', { address: '255.255.255.255', port: 0 }],
-  ['PROXY TCP6 2001:DB8:0::1 2001:db8::2 1 2\r\n', { address: '2001:db8::1', port: 1 }],
-  ['PROXY TCP6 ::ffff:192.0.2.1 ::1 1 2\r\n', { address: '192.0.2.1', port: 1 }],
+  ['PROXY TCP4 192.0.2.1 198.51.100.1 56324 25\r\n', '192.0.2.1'],
+  ['PROXY TCP4 255.255.255.255 0.0.0.0 0 65535\r\n', '255.255.255.255'],
+  ['PROXY TCP6 2001:DB8:0::1 2001:db8::2 1 2\r\n', '2001:db8::1'],
+  ['PROXY TCP6 ::ffff:192.0.2.1 ::1 1 2\r\n', '192.0.2.1'],
   ['PROXY UNKNOWN\r\n', undefined],
   ['PROXY UNKNOWN ffff:f... anything 65535\r\n', undefined],
 ])('version 1: %j', (line, source) => {
@@ -28,9 +28,7 @@ test.each([
   'PROXY TCP4 2001:db8::1 198.51.100.1 1 2\r\n',
   'PROXY TCP6 192.0.2.1 2001:db8::1 1 2\r\n',
   'PROXY TCP4 0x7f.0.0.1 198.51.100.1 1 2\r\n',
-  'PROXY TCP4 192.0.2.1 198.51.100.1 65536 2\r\n',
   'PROXY TCP4 192.0.2.1 198.51.100.1 1 -2\r\n',
-  'PROXY TCP4 192.0.2.1 198.51.100.1 01 2\r\n',
   'PROXY TCP4 192.0.2.1 198.51.100.1 1\r\n',
   'PROXY TCP4 192.0.2.1 198.51.100.1 1 2 3\r\n',
   'PROXY  TCP4 192.0.2.1 198.51.100.1 1 2\r\n',
@@ -51,15 +49,15 @@ test('version 2: IPv4, IPv6, LOCAL, UNSPEC and UNIX', () => {
   expect(readProxyHeader(Buffer.concat([four, Buffer.from('EHLO')]))).toEqual({
     kind: 'header',
     length: 28,
-    source: { address: '192.0.2.1', port: 4711 },
+    source: '192.0.2.1',
   });
   expect(readProxyHeader(proxyV2({ address: '2001:db8::1', port: 1 }))).toEqual({
     kind: 'header',
     length: 52,
-    source: { address: '2001:db8::1', port: 1 },
+    source: '2001:db8::1',
   });
   expect(readProxyHeader(proxyV2({ address: '::ffff:192.0.2.1', port: 1 }))).toMatchObject({
-    source: { address: '192.0.2.1' },
+    source: '192.0.2.1',
   });
   const local = proxyV2({ address: '192.0.2.1', port: 1, command: 0 });
   expect(readProxyHeader(local)).toEqual({ kind: 'header', length: 28, source: undefined });
@@ -69,12 +67,12 @@ test('version 2: IPv4, IPv6, LOCAL, UNSPEC and UNIX', () => {
   expect(readProxyHeader(unix)).toEqual({ kind: 'header', length: 232, source: undefined });
 });
 
-test('version 2: TLVs are walked and left out', () => {
+test('version 2: TLVs are left out', () => {
   const tlv = Buffer.from([0x04, 0x00, 0x02, 0xaa, 0xbb, 0x20, 0x00, 0x00]);
   expect(readProxyHeader(proxyV2({ address: '192.0.2.1', port: 1, tlv }))).toMatchObject({
     kind: 'header',
     length: 36,
-    source: { address: '192.0.2.1' },
+    source: '192.0.2.1',
   });
 });
 
@@ -83,8 +81,6 @@ test.each([
   ['command 2', { command: 2 }],
   ['family 4', { family: 0x41 }],
   ['addresses cut short', { body: Buffer.alloc(11) }],
-  ['a TLV cut short', { tlv: Buffer.from([0x04, 0x00, 0x03, 0xaa]) }],
-  ['a TLV without its length', { tlv: Buffer.from([0x04, 0x00]) }],
   ['a length over 4096', { declaredLength: 4097 }],
 ])('version 2: %s is invalid', (_what, parts) => {
   expect(readProxyHeader(proxyV2({ address: '192.0.2.1', port: 1, ...parts })).kind).toBe('invalid');
