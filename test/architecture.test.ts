@@ -26,7 +26,7 @@ const rooms: Readonly<Record<string, Room>> = {
   spool: {
     imports: ['mail', 'base'],
     inside: [
-      ...['journal', 'events', 'reports', 'threads', '.', 'core', 'journal/store', 'journal/reader', 'postgres/server'],
+      ...['journal', 'events', 'reports', '.', 'core', 'journal/store', 'journal/reader', 'postgres/server'],
       ...['journal/writer', 'search', 'sqlite/file', 'sqlite', 'postgres/events', 'postgres'],
       ...['figures', 'backup', 'inspect', 'move'],
     ],
@@ -244,7 +244,6 @@ test('SQLite is spoken to by the threads that own a file alone; everybody else a
     'spool/journal/writer',
     'spool/sqlite',
     'spool/sqlite/file',
-    'spool/threads',
     'spool/backup',
     'spool/move',
     'spool/inspect',

@@ -2,6 +2,7 @@
 
 import type { Row } from '../base/database/database.ts';
 import type { DsnRequest, RecipientRequest } from '../mail/envelope.ts';
+import { oneMessageId } from '../mail/message-ids.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { type Hold, type Holds, holdKinds } from './hold.ts';
 import type { Origin, QueueItem, SpoolEntry, SpooledRecipient } from './spool.ts';
@@ -144,6 +145,14 @@ export function distinctRecipients({
   if (only !== undefined && recipients.length === 1) return [{ address: only, transport: transports[0] ?? '' }];
   const transportByAddress = new Map(recipients.map((address, index) => [address, transports[index] ?? '']));
   return [...transportByAddress].map(([address, transport]) => ({ address, transport }));
+}
+
+/** The client's id of a message whose thread is to be repaired; undefined where there is nothing to keep. */
+export function keptClientId(entry: {
+  readonly keepsClientId?: boolean;
+  readonly clientMessageId?: string | undefined;
+}): string | undefined {
+  return entry.keepsClientId === true ? oneMessageId(entry.clientMessageId ?? '') : undefined;
 }
 
 /** Gives the state in a row of spool_recipients. */

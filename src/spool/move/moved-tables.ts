@@ -89,7 +89,6 @@ export const leftTables: Readonly<Record<string, string>> = {
   spool_in_flight: 'messages in flight get rows of recipients before they are copied',
   spool_lines: 'made anew from the recipients that wait',
   spool_probe: 'says nothing about mail',
-  spool_thread_counts: 'PostgreSQL counts otherwise',
 };
 
 /** What the target makes of what it has. */

@@ -1,10 +1,10 @@
 // Writes new messages with their recipients, octets and Idempotency-Keys: one statement for each table, however many messages.
 
+import { threadKey } from '../core/thread-steps.ts';
 import { idempotencyMilliseconds } from '../idempotency-keys.ts';
 import { wantedReports } from '../reports/report.ts';
 import type { SpoolEntry } from '../spool.ts';
-import { distinctRecipients, messageColumns, messageTypes, messageValues } from '../stored-rows.ts';
-import { sendThreads } from './postgres-threads.ts';
+import { distinctRecipients, keptClientId, messageColumns, messageTypes, messageValues } from '../stored-rows.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
 import { columnsOf, listsOf, type Send } from './server/postgres-session.ts';
 import { inLines, lineColumns, sendLinesShared } from './spool-lines.ts';
@@ -54,6 +54,19 @@ const endReports = `WITH wanted AS (SELECT * FROM unnest($1::bigint[], $2::bigin
     DELETE FROM spool_reports r USING wanted WHERE r.seq = wanted.seq AND r.version = wanted.version RETURNING r.seq)
   SELECT CASE WHEN (SELECT count(*) FROM gone) = cardinality($1::bigint[]) THEN 1
     ELSE ('changed ' || (SELECT count(*) FROM gone))::integer END AS one`;
+
+// Of ids that one transaction has several times the last one counts.
+const addThreads = `INSERT INTO spool_threads AS kept (account, client_id, message_id, created_at)
+  SELECT DISTINCT ON (account, client_id) account, client_id, message_id, created_at
+  FROM unnest($1::text[], $2::uuid[], $3::text[], $4::bigint[]) WITH ORDINALITY
+    AS new (account, client_id, message_id, created_at, place)
+  ORDER BY account, client_id, place DESC
+  ON CONFLICT (account, client_id) DO UPDATE SET message_id = excluded.message_id, created_at = excluded.created_at`;
+
+/** `threadKey` as PostgreSQL keeps it: it reads a UUID without its hyphens. */
+export function uuidOf(clientId: string): string {
+  return threadKey(clientId).toString('hex');
+}
 
 interface AddingParts {
   readonly clock: DatabaseClock;
@@ -130,4 +143,14 @@ function sendKeys(send: Send, entries: readonly SpoolEntry[]): void {
     keyed.map(({ recipients }) => JSON.stringify(recipients)),
     ...columnsOf(keyed, 'acceptedAt'),
   ]);
+}
+
+function sendThreads(send: Send, entries: readonly SpoolEntry[], clock: DatabaseClock): void {
+  const kept = entries.flatMap((entry) => {
+    const clientId = keptClientId(entry);
+    return clientId === undefined
+      ? []
+      : [{ ...entry, key: uuidOf(clientId), storedAt: clock.stored(entry.acceptedAt) }];
+  });
+  if (kept.length > 0) void send(addThreads, columnsOf(kept, 'account', 'key', 'messageId', 'storedAt'));
 }

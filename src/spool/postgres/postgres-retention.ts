@@ -2,12 +2,12 @@
 
 import { Unavailable } from '../../base/errors.ts';
 import { pruneKeys } from '../core/tally-steps.ts';
+import { ThreadRemoval } from '../core/thread-steps.ts';
 import type { SpoolEntry } from '../spool.ts';
 import { failedRetentionMilliseconds, type SpoolLimits, type SpoolOptions, whyOverQuota } from '../spool-limits.ts';
 import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally, TallyChanges, tallyOfNew } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
-import { pruneThreads } from './postgres-threads.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
@@ -74,6 +74,8 @@ interface RetentionParts extends ServerParts, Required<Pick<SpoolOptions, 'limit
 
 /** Removes what is not kept any longer. */
 export class PostgresRetention extends ServerPart<RetentionParts> {
+  readonly #threads = new ThreadRemoval();
+
   /** Removes some failed messages and keys that are too old. @returns whether there may be more */
   async prune(): Promise<boolean> {
     const now = this.parts.clock.now();
@@ -81,8 +83,8 @@ export class PostgresRetention extends ServerPart<RetentionParts> {
     const rows = await this.parts.session.query(aged, [storedNow - failedRetentionMilliseconds, removedAtOnce]);
     await this.#forget(rows.map((row) => text(row, 'message')));
     await this.parts.session.steps(pruneKeys(now, removedAtOnce));
-    await pruneThreads(this.parts.session, storedNow);
-    return rows.length === removedAtOnce;
+    const moreThreads = await this.parts.session.steps(this.#threads.prune(storedNow, 10 * removedAtOnce));
+    return rows.length === removedAtOnce || moreThreads;
   }
 
   /** Removes the oldest failed messages of an account that has too many, some at a time. */

@@ -6,6 +6,7 @@ import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { dueReports, endReport } from '../core/report-steps.ts';
 import { findKey, keepAnswer, readTallies } from '../core/tally-steps.ts';
+import { findThreads } from '../core/thread-steps.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import { KeyUsed } from '../idempotency-keys.ts';
@@ -15,11 +16,10 @@ import type { EventFeed } from '../search/event-feed.ts';
 import type { Spool, SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { type AccountTally, totalOf } from '../tally.ts';
-import { sizeOf } from './added-messages.ts';
+import { sizeOf, uuidOf } from './added-messages.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
 import { filingMigrations, postgresSpoolMigrations } from './postgres-schema.ts';
-import { readReplacedIds } from './postgres-threads.ts';
 import { stepsOver } from './server/postgres-session.ts';
 import { makeParts, type PostgresSpoolOptions, type SpoolParts } from './spool-parts.ts';
 
@@ -115,7 +115,7 @@ export class PostgresSpool implements Spool {
   readonly endReport: Spool['endReport'] = (report, until) =>
     this.#ask(({ session, clock }) => session.transaction((send) => stepsOver(send, endReport(clock, report, until))));
   readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
-    this.#read((parts) => readReplacedIds(parts, account, ids));
+    this.#read(({ session, clock }) => session.steps(findThreads(uuidOf, account, ids, clock.stored(clock.now()))));
   readonly usedKey: Spool['usedKey'] = (account, key) =>
     this.#read(({ session, clock }) => session.steps(findKey(account, key, clock.now())));
   readonly answered: Spool['answered'] = (...answer) =>

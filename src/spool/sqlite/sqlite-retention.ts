@@ -6,6 +6,7 @@ import type { Row } from '../../base/database/database.ts';
 import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
 import { MessageGroup } from '../core/message-group.ts';
 import { pruneKeys } from '../core/tally-steps.ts';
+import { ThreadRemoval } from '../core/thread-steps.ts';
 import type { Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
 import { failedRetentionMilliseconds, type RemovedFailures, type SpoolLimits, whyOverQuota } from '../spool-limits.ts';
@@ -31,6 +32,7 @@ export class Retention extends SpoolPart<
   SpoolTables & { readonly messages: StoredMessages; readonly limits: SpoolLimits }
 > {
   readonly #removed = new Map<string, RemovedFailures>();
+  readonly #threads = new ThreadRemoval();
   #prunedAt = 0;
 
   /** The messages that `removeSurplus` removed in this transaction, by account. */
@@ -81,7 +83,7 @@ export class Retention extends SpoolPart<
     // The limits may be lower than before the last start.
     for (const { account } of this.ledger.read()) this.parts.messages.grown.add(account);
     const moreKeys = this.parts.steps(pruneKeys(now, removedAtOnce));
-    const moreThreads = this.parts.threads.prune(this.clock.stored(now), removedAtOnce);
+    const moreThreads = this.parts.steps(this.#threads.prune(this.clock.stored(now), removedAtOnce));
     this.#prunedAt = rows.length === removedAtOnce || moreKeys || moreThreads ? 0 : now;
   }
 

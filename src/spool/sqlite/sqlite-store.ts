@@ -6,6 +6,7 @@ import { type DatabaseFailure, failureOf, isBusy, sqliteMessage } from '../../ba
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { dueReports, endReport } from '../core/report-steps.ts';
 import { addKey, findKey, keepAnswer } from '../core/tally-steps.ts';
+import { findThreads, threadKey } from '../core/thread-steps.ts';
 import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import type { EventQuery, EventSearch } from '../events/event-store.ts';
 import type { HoldRule } from '../hold.ts';
@@ -14,6 +15,7 @@ import { SqliteJournal } from '../journal/writer/journal-tables.ts';
 import type { ReportKey } from '../reports/report.ts';
 import type { ClaimQuery, ListQuery, Spool } from '../spool.ts';
 import { type KeptSettings, keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
+import { keptClientId } from '../stored-rows.ts';
 import { totalOf } from '../tally.ts';
 import { EventFollower, followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
@@ -169,7 +171,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     show: (id: string) => this.#queue.show(id),
     tallies: () => this.ledger.read(),
     replacedIds: (account: string, ids: readonly string[], now: number) =>
-      this.parts.threads.find(account, ids, this.clock.stored(now)),
+      this.parts.steps(findThreads(threadKey, account, ids, this.clock.stored(now))),
     reportsDue: (query: Parameters<Spool['reportsDue']>[0]) => this.parts.steps(dueReports(this.clock, query)),
     holds: () => this.#holds.read(),
     oldest: () => this.#queue.oldest(),
@@ -193,7 +195,11 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
       throw new Error('What this report tells has changed');
     this.#messages.add(call);
     if (entry.idempotency) this.parts.steps(addKey(entry));
-    this.parts.threads.keep(entry, this.clock.stored(entry.acceptedAt));
+    const clientId = keptClientId(entry);
+    if (clientId !== undefined)
+      this.statements.keepThread.run(
+        ...[entry.account, threadKey(clientId), entry.messageId, this.clock.stored(entry.acceptedAt)],
+      );
     this.#addEvents([event]);
     if (journal && this.parts.hasJournal) this.#journal.add(journal);
   }

@@ -5,7 +5,6 @@ import { type DatabaseSync, migrateSqlite, prepareAll } from '../../base/databas
 import { Part } from '../../base/part.ts';
 import { countTable, holdTable, keyTable, reportCountTable, reportTables } from '../core/shared-tables.ts';
 import { messageColumns, readHolds } from '../stored-rows.ts';
-import { SqliteThreads, threadTables } from '../threads/sqlite-threads.ts';
 import { blockTables, octetColumns, SettledOctets } from './file/settled-octets.ts';
 import { stepsOn } from './file/sqlite-steps.ts';
 import { inFlightRows, inFlightTables, MessagesInFlight } from './in-flight.ts';
@@ -78,7 +77,17 @@ const laterTables = `
 
   ${reportTables()}
   ${reportCountTable}
-  ${threadTables}
+
+  -- client_id: the first half of the SHA-256 of the client's Message-ID. message_id: the one it left with. created_at as the
+  -- spool stores times.
+  CREATE TABLE spool_threads (
+    account TEXT NOT NULL,
+    client_id BLOB NOT NULL,
+    message_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    PRIMARY KEY (account, client_id)
+  ) STRICT, WITHOUT ROWID;
+  CREATE INDEX spool_threads_by_age ON spool_threads (account, created_at);
 `;
 
 /** The table of the keys. */
@@ -137,6 +146,7 @@ export const spoolMigrations: Migrations = {
     'SELECT claimed_by FROM spool_recipients LIMIT 0',
     inFlightTables,
     blockTables,
+    'DROP TABLE IF EXISTS spool_thread_counts',
   ],
 };
 
@@ -207,6 +217,7 @@ const statementTexts = {
   recipients: `SELECT r.*, l.lane AS waits_for, l.ready_at FROM spool_recipients r
     LEFT JOIN spool_lines l ON l.id = r.line WHERE r.message = ? ORDER BY r.position`,
   envelope: 'SELECT address, notify, orcpt FROM spool_recipients WHERE message = ? ORDER BY position',
+  keepThread: 'INSERT OR REPLACE INTO spool_threads VALUES (?, ?, ?, ?)',
   probe: 'INSERT OR REPLACE INTO spool_probe VALUES (1, ?)',
   endOfSlice: 'SELECT id FROM spool_messages WHERE id > ? ORDER BY id LIMIT 1 OFFSET ?',
   list: `SELECT ${entryColumns}, envelope FROM spool_messages m WHERE id > ?1 AND id <= ?5 AND (?6 = '' OR account = ?6)
@@ -229,7 +240,7 @@ export function tablesOf(database: DatabaseSync) {
   return {
     ...{ statements: prepareStatements(database), clock, lines, ledger: new Ledger(database) },
     ...{ inFlight: new MessagesInFlight(database, { clock, lines }), settled: new SettledOctets(database) },
-    ...{ threads: new SqliteThreads(database), steps: stepsOn(database) },
+    steps: stepsOn(database),
   };
 }
 

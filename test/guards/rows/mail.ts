@@ -79,7 +79,7 @@ export const mail = [
   ...of(
     'spool/search/event-feed.ts',
     ['test/spool/sqlite/sqlite-spool.test.ts > flood of refusals'],
-    [['this.#waiting.get(owner) ?? []', 'this.#waiting.values().next().value ?? []']],
+    [['`${event.kind} ${event.account}`', 'event.kind']],
   ),
   ...of(
     'delivery/mx/mx-hops.ts',
@@ -170,22 +170,15 @@ export const mail = [
     ['this.#singles = (this.#singles + 1) % deferredShare', 'this.#singles = 0', sqliteShare],
   ]),
   ...of(
-    'spool/threads/sqlite-threads.ts',
-    ['test/spool/sqlite/sqlite-threads.test.ts', ...sqlite],
+    'spool/core/thread-steps.ts',
+    ['test/spool/thread-steps.test.ts', ...sqlite],
     [
-      ["'SELECT 1 FROM spool_threads WHERE account = ? AND", "'SELECT 1 FROM spool_threads WHERE ? IS NOT NULL AND"],
       [
-        "'SELECT message_id FROM spool_threads WHERE account = ? AND",
-        "'SELECT message_id FROM spool_threads WHERE ? IS NOT NULL AND",
+        "'SELECT message_id FROM spool_threads WHERE account = ?1 AND",
+        "'SELECT message_id FROM spool_threads WHERE ?1 IS NOT NULL AND",
       ],
-      [
-        "'SELECT client_id FROM spool_threads WHERE account = ?1'",
-        "'SELECT client_id FROM spool_threads WHERE ?1 IS NOT NULL'",
-      ],
-      [
-        "'SELECT ids FROM spool_thread_counts WHERE account = ?'",
-        "'SELECT ids FROM spool_thread_counts WHERE ? IS NOT NULL'",
-      ],
+      ['t WHERE t.account = known.account\n', 't\n'],
+      ['DELETE FROM spool_threads WHERE account = ?1 AND', 'DELETE FROM spool_threads WHERE ?1 IS NOT NULL AND'],
     ],
   ),
   ...of('spool/core/report-steps.ts', sqlite, [

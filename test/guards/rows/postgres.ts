@@ -30,6 +30,15 @@ export const postgresGuards = [
   ...of('spool/postgres/postgres-retention.ts', postgres, [
     ['WHERE f.account = $1::text ORDER', 'WHERE $1::text IS NOT NULL ORDER'],
   ]),
+  ...of('spool/postgres/spool-lines.ts', postgres, [
+    ["h.kind = 'account' AND h.value = line.account", "h.kind = 'account'"],
+  ]),
+  ...of('spool/postgres/postgres-queue.ts', postgres, [
+    ["($6::text = '' OR m.account = $6::text)", '$6::text IS NOT NULL'],
+  ]),
+  ...of('spool/postgres/postgres-retention.ts', postgres, [
+    ['WHERE f.account = $1::text ORDER', 'WHERE $1::text IS NOT NULL ORDER'],
+  ]),
   ...of('spool/postgres/postgres-threads.ts', postgres, [
     ['WHERE account = $1::text AND client_id = ANY', 'WHERE $1::text IS NOT NULL AND client_id = ANY'],
   ]),

@@ -1,6 +1,7 @@
 // Which Message-ID stands for the client's own, in memory.
 
-import { keptClientId, threadMilliseconds, threadsOfAccount } from '../../../src/spool/threads/replaced-ids.ts';
+import { threadMilliseconds, threadsOfAccount } from '../../../src/spool/core/thread-steps.ts';
+import { keptClientId } from '../../../src/spool/stored-rows.ts';
 
 interface Kept {
   readonly messageId: string;
