@@ -1,6 +1,8 @@
 // What all event stores share: it tells listeners, wakes followers, and gathers refusals for commits of their own.
 
 import type { Clock } from '../../base/clock.ts';
+import { Counts } from '../../base/counts.ts';
+import { FairFifo } from '../../base/fifo.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import type { Logger } from '../../base/log.ts';
 import { Part } from '../../base/part.ts';
@@ -19,61 +21,45 @@ import { type JournalDetails, withoutContent, withoutLargeBody } from '../journa
 import { refusedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import type { SpoolOptions } from '../spool-limits.ts';
 
-/** How many refusals may wait, over all accounts and for each: at a few kilobytes for each refusal, some megabytes. */
-const [mostOfAll, mostOfAccount] = [1024, 256];
+/** Refusals of one account that may wait, and of all: from then on none has more than an equal part. A refusal has a few kilobytes. */
+const [mostOfAccount, mostOfAll] = [256, 1024];
 
-/** The refusals that wait to be written: the account with the most never takes the room of others, nor copies that of refusals. */
+/** Whose room a refusal takes: its account's, which for copies of a shadow listener has room of its own. */
+function ownerOf({ event }: WrittenRefusal): string {
+  return `${event.kind} ${event.account}`;
+}
+
+/** The refusals that wait to be written: no account takes the room of others, nor copies that of refusals. */
 class RefusalQueue {
-  readonly #waiting = new Map<string, WrittenRefusal[]>();
-  length = 0;
+  readonly #waiting = new FairFifo<WrittenRefusal>();
+  readonly #owners = new Counts();
   /** Octets of the messages that wait with them, for the journal. */
   octets = 0;
 
-  /** Puts a refusal in; a full queue drops the latest of the account with the most. @returns how many were dropped: 0 or 1 */
-  put(refusal: WrittenRefusal): number {
-    // It takes room of its account, which for copies of a shadow listener has room of its own.
-    const owner = `${refusal.event.kind} ${refusal.event.account}`;
-    const waiting = this.#waiting.get(owner) ?? [];
-    if (waiting.length >= mostOfAccount) return 1;
-    const isFull = this.length >= mostOfAll;
-    if (isFull && !this.#makeRoom(waiting.length)) return 1;
-    waiting.push(refusal);
-    this.#waiting.set(owner, waiting);
-    this.length += 1;
-    this.octets += refusal.journal?.octets?.length ?? 0;
-    return isFull ? 1 : 0;
+  get length(): number {
+    return this.#waiting.length;
+  }
+
+  /** Puts a refusal in. @returns false where there is no room for it */
+  put(refusal: WrittenRefusal): boolean {
+    const owner = ownerOf(refusal);
+    const room = this.length < mostOfAll ? mostOfAccount : mostOfAll / this.#owners.size;
+    if (this.#owners.of(owner) >= room) return false;
+    this.#waiting.push(owner, refusal);
+    this.#count(refusal, 1);
+    return true;
   }
 
   /** Takes up to `limit` refusals, one of each account in turn. */
   take(limit: number): readonly WrittenRefusal[] {
-    const taken: WrittenRefusal[] = [];
-    while (taken.length < limit && this.length > 0) {
-      for (const [owner, list] of this.#waiting) {
-        const refusal = list.shift();
-        if (refusal) {
-          taken.push(refusal);
-          this.#leaves(refusal);
-        }
-        if (list.length === 0) this.#waiting.delete(owner);
-        if (taken.length === limit) break;
-      }
-    }
+    const taken = Array.from({ length: Math.min(limit, this.length) }, () => this.#waiting.shift() ?? []).flat();
+    for (const refusal of taken) this.#count(refusal, -1);
     return taken;
   }
 
-  #leaves({ journal }: WrittenRefusal): void {
-    this.length -= 1;
-    this.octets -= journal?.octets?.length ?? 0;
-  }
-
-  /** Drops the latest refusal of the account with the most, if it has more than `than`; tells whether it did. */
-  #makeRoom(than: number): boolean {
-    let longest: WrittenRefusal[] = [];
-    for (const list of this.#waiting.values()) if (list.length > longest.length) longest = list;
-    if (longest.length <= than + 1) return false;
-    const dropped = longest.pop();
-    if (dropped) this.#leaves(dropped);
-    return true;
+  #count(refusal: WrittenRefusal, by: 1 | -1): void {
+    this.#owners.add(ownerOf(refusal), by);
+    this.octets += by * (refusal.journal?.octets?.length ?? 0);
   }
 }
 
@@ -182,8 +168,8 @@ export class EventFeed extends Part<FeedParts & { readonly table: EventTable }> 
     const { journalId = uuidv7(now), ...facts } = refusal;
     const event = refusedEvent(this.#hasJournal ? { ...facts, journalId } : facts, now);
     this.#tell(event);
-    if (this.#isClosed) this.droppedRefusals += 1;
-    else this.droppedRefusals += this.#refusals.put({ event, journal: this.#bounded(refusal.journal) });
+    if (this.#isClosed || !this.#refusals.put({ event, journal: this.#bounded(refusal.journal) }))
+      this.droppedRefusals += 1;
     this.#gather();
   };
 

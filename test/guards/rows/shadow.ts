@@ -24,8 +24,6 @@ export const shadowGuards = [
     ['if (entry.facts.shadow) throw', 'if (entry.isDamaged) throw'],
   ]),
   ...of('spool/events/mail-event.ts', spool, [["share: 'copies', ", '']]),
-  ...of('spool/search/event-feed.ts', spool, [
-    ['const owner = `${refusal.event.kind} ${refusal.event.account}`', 'const owner = refusal.event.account'],
-  ]),
+  ...of('spool/search/event-feed.ts', spool, [['return `${event.kind} ${event.account}`', 'return event.account']]),
   ...of('delivery/webhooks/round.ts', gateway, [['{ kinds = toldKinds }: Webhook', '{ kinds }: Webhook']]),
 ];
