@@ -46,7 +46,7 @@ const rooms: Readonly<Record<string, Room>> = {
     imports: ['pipeline', 'spool', 'accounts', 'mail', 'base'],
     inside: [
       ...['hop', 'smtp', 'mx', 'staging', '.', 'feedback/classify', 'feedback/report', 'feedback'],
-      ...['notify', 'tls-report', 'webhooks'],
+      ...['notify', 'webhooks', 'tls-report'],
     ],
     narrower: {
       hop: ['mail', 'base'],

@@ -1,90 +1,30 @@
 // Sends the reports of TLS (RFC 8460) after the end of each day, and again for a day, with growing delays, where that fails.
 
 import { once } from 'node:events';
-import { request } from 'node:https';
-import { isIP, isIPv6 } from 'node:net';
+import { isIP, type LookupFunction } from 'node:net';
+import { callbackify } from 'node:util';
 import type { Clock } from '../../base/clock.ts';
 import type { DnsLookup } from '../../base/dns/dns-lookup.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { tellOnce } from '../../base/fault/tell-once.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
-import { boundInterims } from '../../base/net/bound-interims.ts';
 import { Part } from '../../base/part.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import type { Submit } from '../../pipeline/submit.ts';
 import type { AddressJudge } from '../mx/address-judge.ts';
+import { Poster } from '../webhooks/post.ts';
 import { makeReport, reportMail, type TlsReportSettings } from './make-report.ts';
 import type { SessionCounts } from './session-counts.ts';
 import type { DueTlsReport, TlsReportStore } from './tls-report-store.ts';
 
-// Hands a report over by HTTPS (RFC 8460 §5.4): to an address that is judged before, within bounds of time and octets, no
-// redirect followed. The certificate is not verified, which RFC 8460 §3 allows: a report of failing certificates has to
-// arrive where certificates fail, and it holds counts alone.
-
-interface PostParts {
-  readonly lookup: DnsLookup;
-  readonly judge: AddressJudge;
-  readonly signal: AbortSignal;
-  /** For one request until its answer, in milliseconds. */
-  readonly withinMs: number;
-}
-
-const mostAddresses = 2;
-
-function portOf({ port }: URL): number {
-  return port === '' ? 443 : Number(port);
-}
-
-async function addressesOf(url: URL, { lookup, judge }: PostParts): Promise<readonly string[]> {
-  const host = url.hostname.replace(/^\[|\]$/g, '');
-  const asked = isIP(host) === 0 ? await Promise.all([lookup.find(host, 'A'), lookup.find(host, 'AAAA')]) : [];
-  const found = isIP(host) === 0 ? asked.flatMap((one) => (one.kind === 'found' ? one.records : [])) : [host];
-  return found.filter((address) => judge(address, portOf(url)) === undefined).slice(0, mostAddresses);
-}
-
-function post(url: URL, address: string, body: Buffer, { signal, withinMs }: PostParts): Promise<string | undefined> {
-  return new Promise((resolve) => {
-    const asking = request({
-      host: address,
-      family: isIPv6(address) ? 6 : 4,
-      port: portOf(url),
-      ...(isIP(url.hostname.replace(/^\[|\]$/g, '')) === 0 ? { servername: url.hostname } : {}),
-      path: `${url.pathname}${url.search}`,
-      method: 'POST',
-      headers: { Host: url.host, 'Content-Type': 'application/tlsrpt+gzip', 'Content-Length': body.length },
-      rejectUnauthorized: false,
-      agent: false,
-      signal: AbortSignal.any([signal, AbortSignal.timeout(withinMs)]),
-    });
-    asking.on('error', (error) => {
-      resolve(error.name === 'AbortError' || error.name === 'TimeoutError' ? 'no answer in time' : errorMessage(error));
-    });
-    boundInterims(asking);
-    // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
-    asking.on('upgrade', ({ statusCode = 101 }, socket) => {
-      socket.destroy();
-      resolve(`the answer was ${statusCode}`);
-    });
-    // Whatever has ended the connection: a report that is waited for without end would keep back all others.
-    asking.on('close', () => resolve('the connection was closed'));
-    asking.on('response', ({ statusCode = 0 }) => {
-      resolve(statusCode >= 200 && statusCode < 300 ? undefined : `the answer was ${statusCode}`);
-      // Nothing else of the answer matters.
-      asking.destroy();
-    });
-    asking.end(body);
+/** Looks the addresses of a host up as mail does. */
+function lookupBy(lookup: () => DnsLookup): LookupFunction {
+  return callbackify(async (host: string, _options: object) => {
+    const found = await Promise.all([lookup().find(host, 'A'), lookup().find(host, 'AAAA')]);
+    const addresses = found.flatMap((one) => (one.kind === 'found' ? one.records : []));
+    return addresses.map((address) => ({ address, family: isIP(address) }));
   });
-}
-
-/** Hands a report over. @returns undefined where it was taken, else why not. Never rejects */
-async function postReport(url: URL, body: Buffer, parts: PostParts): Promise<string | undefined> {
-  let why: string | undefined = 'the host has no address that may be asked';
-  for (const address of await addressesOf(url, parts)) {
-    why = await post(url, address, body, parts);
-    if (why === undefined) return undefined;
-  }
-  return why;
 }
 
 /** One place. `uri` is as the record has it. */
@@ -182,6 +122,13 @@ export class TlsReporter extends Part<TlsReporterParts> {
   readonly totals = { sent: 0, givenUp: 0 };
   /** Sends all reports that are due now. */
   readonly sendDue = onceAtATime(() => this.#sendAll());
+  /** Hands reports over by HTTPS (RFC 8460 §5.4). The certificate is not verified (§3): a report of failing certificates has to arrive. */
+  readonly #poster = new Poster({
+    refuse: (address, port) => this.parts.judge()(address, port) && 'no report is sent to that address',
+    lookup: lookupBy(this.parts.lookup),
+    timeoutMs: this.parts.postWithinMs ?? 30_000,
+    isUnverified: true,
+  });
   #timer: NodeJS.Timeout | undefined;
 
   start(): void {
@@ -201,6 +148,7 @@ export class TlsReporter extends Part<TlsReporterParts> {
     clearInterval(this.#timer);
     this.#stopping.abort();
     await Promise.allSettled([this.sendDue()]);
+    this.#poster.close();
     await this.parts.counts.flush();
   }
 
@@ -250,15 +198,15 @@ export class TlsReporter extends Part<TlsReporterParts> {
   }
 
   async #handOver(due: DueTlsReport, destination: ReportDestination, report: Buffer): Promise<string | undefined> {
-    const { lookup, judge, submit, settings, log, postWithinMs: withinMs = 30_000 } = this.parts;
+    const { submit, settings, log } = this.parts;
     const { day, domain, id } = due;
     try {
       if (destination.kind === 'https') {
-        const { signal } = this.#stopping;
-        const posting = postReport(destination.url, report, { lookup: lookup(), judge: judge(), signal, withinMs });
-        // A name server that is slow to answer must not hold up a stop.
-        const why = await Promise.race([posting, this.#stopped.then(() => 'the server is stopping')]);
-        if (why !== undefined) return why;
+        const headers = { 'content-type': 'application/tlsrpt+gzip' };
+        const request = { owner: domain, url: destination.url.href, headers, body: report };
+        const answer = await this.#poster.post({ ...request, signal: this.#stopping.signal });
+        if ('error' in answer) return answer.error;
+        if (answer.status < 200 || answer.status >= 300) return `the answer was ${answer.status}`;
       } else {
         const { platformDomain } = settings();
         const result = await submit(await reportMail(due, { report, to: destination.address, platformDomain }));

@@ -19,6 +19,8 @@ export interface PosterParts {
   readonly lookup?: LookupFunction;
   /** Certificates of further authorities, PEM; absent: those that Node trusts. */
   readonly ca?: string;
+  /** No certificate is verified. */
+  readonly isUnverified?: boolean;
 }
 
 /** A request. */
@@ -27,7 +29,7 @@ export interface PostRequest {
   readonly owner: string;
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: string;
+  readonly body: string | Buffer;
   readonly signal: AbortSignal;
 }
 
@@ -55,7 +57,7 @@ function guardedLookup(port: number, refuse: RefuseAddress, lookup: LookupFuncti
       const allowed = addresses.filter(({ address }) => refuse(address, port) === undefined);
       const [first] = allowed;
       // The account reads this in its log, and is not told what names of this network mean.
-      if (!first) callback(new ForbiddenAddress('the name leads to no address that webhooks may call'), '', 0);
+      if (!first) callback(new ForbiddenAddress('the name leads to no address that may be called'), '', 0);
       else if (options.all === true) callback(null, allowed);
       else callback(null, first.address, first.family);
     });
@@ -97,7 +99,13 @@ export class Poster extends Part<PosterParts> {
     this.parts.lookup ?? ((name, options, callback) => systemLookup(name, options, callback));
   readonly #agents = {
     'http:': keepingOwnersApart(new http.Agent(agentOptions)),
-    'https:': keepingOwnersApart(new https.Agent({ ...agentOptions, ...(this.parts.ca ? { ca: this.parts.ca } : {}) })),
+    'https:': keepingOwnersApart(
+      new https.Agent({
+        ...agentOptions,
+        ...(this.parts.ca ? { ca: this.parts.ca } : {}),
+        rejectUnauthorized: this.parts.isUnverified !== true,
+      }),
+    ),
   };
 
   async post(request: PostRequest): Promise<PostResult> {

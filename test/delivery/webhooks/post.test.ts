@@ -113,7 +113,7 @@ describe('a request', () => {
     expect(await poster({ lookup: resolver('127.0.0.1') })(url)).toEqual({ status: 200 });
     const moved = poster({ refuse: closed, lookup: resolver('127.0.0.1') });
     // The error stands in the account's log, and tells nothing of the addresses that names of this network have.
-    const error = 'may not be called: the name leads to no address that webhooks may call';
+    const error = 'may not be called: the name leads to no address that may be called';
     expect(await moved(url)).toEqual({ error });
     const mapped = poster({ refuse: closed, lookup: resolver('::ffff:127.0.0.1') });
     expect(await mapped(url)).toEqual({ error: expect.stringMatching(/^may not be called/) });
