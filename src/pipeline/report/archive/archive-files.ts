@@ -18,115 +18,53 @@ export interface MboxMessage {
   readonly sender: string;
 }
 
-const separatorStart = Buffer.from('\nFrom ');
-/** A `From ` line is not longer than this, its end included. */
+/** A `From ` line has at most so many octets, its end included. */
 const longestSeparator = 1000;
-/** Octets at the end of a window that are read only together with the next one, so that no separator is cut in two. */
-const keptBack = longestSeparator + separatorStart.length;
-const lineFeed = 0x0a;
-const carriageReturn = 0x0d;
+const fromLine = `From \\S[^\\n]{0,${longestSeparator - 7}}\\n`;
+const first = new RegExp(`^${fromLine}`);
+const behindEmptyLine = new RegExp(`(?<=\\n\\r?\\n)${fromLine}`, 'g');
 
-/** Whether a line has a sender and a time as asctime writes it, in any order and zone. Lines of a body seldom have both. */
+/** Whether a line has a time as asctime writes it, in any order and zone, beside a sender. Lines of a body seldom have both. */
 function isSeparator(line: string): boolean {
-  return /^From \S/.test(line) && /\d:\d\d/.test(line) && /\b(?:19|20)\d\d\b/.test(line);
+  return /\d:\d\d/.test(line) && /\b(?:19|20)\d\d\b/.test(line);
+}
+
+/** The `From ` line that a text begins with; '' where it begins with none. */
+function separatorOf(text: string): string {
+  const line = first.exec(text)?.[0] ?? '';
+  return isSeparator(line) ? line : '';
 }
 
 /** Whether octets are the beginning of an mbox. */
 export function beginsMbox(start: Buffer): boolean {
-  const line = start.toString('latin1', 0, longestSeparator).split('\n', 1)[0] ?? '';
-  return isSeparator(line);
+  return separatorOf(start.toString('latin1', 0, longestSeparator)) !== '';
 }
 
-class Collected {
-  readonly sender: string;
-  readonly #most: number;
-  #pieces: Buffer[] = [];
-  #octets = 0;
-  #size = 0;
+/** The beginning of a message: its first `most` octets, a character for each. */
+class Begun {
+  size = 0;
+  readonly #sender: string;
+  #kept = '';
 
-  constructor(line: string, most: number) {
-    this.sender = /^From (\S+)/.exec(line)?.[1] ?? '';
-    this.#most = most;
+  constructor(line: string) {
+    this.#sender = /^From (\S+)/.exec(line)?.[1] ?? '';
   }
 
-  /** Adds octets of a window. They are copied, because the window is used again. */
-  add(octets: Buffer): void {
-    this.#size += octets.length;
-    const room = this.#most - this.#octets;
-    if (room <= 0 || octets.length === 0) return;
-    const kept = Buffer.from(octets.subarray(0, room));
-    this.#pieces.push(kept);
-    this.#octets += kept.length;
+  add(text: string, most: number): void {
+    this.size += text.length;
+    this.#kept += text.slice(0, most - this.#kept.length);
   }
 
+  /** Removes the quoting of mboxrd and mboxo: `>From ` at the start of a line stands for `From `, `>>From ` for `>From `. */
   finish(): MboxMessage {
-    return { octets: unquoted(Buffer.concat(this.#pieces)), size: this.#size, sender: this.sender };
+    const octets = Buffer.from(this.#kept.replace(/\n>(?=>{0,50}From )/g, '\n'), 'latin1');
+    return { octets, size: this.size, sender: this.#sender };
   }
 }
 
-/** Removes the quoting of mboxrd and mboxo: `>From ` at the start of a line stands for `From `, `>>From ` for `>From `. */
-function unquoted(octets: Buffer): Buffer {
-  if (!octets.includes('\n>')) return octets;
-  return Buffer.from(octets.toString('latin1').replace(/\n>(?=>{0,50}From )/g, '\n'), 'latin1');
-}
-
-class Splitter {
-  readonly #most: number;
-  /** The octets before the window: whether an empty line is before its first one. */
-  #before = Buffer.alloc(0);
-  #current: Collected | undefined;
-
-  constructor(most: number) {
-    this.#most = most;
-  }
-
-  /** Reads a window up to `limit`, with a look behind it. @returns how much was used, and the messages that ended in it */
-  *read(window: Buffer, limit: number): Generator<MboxMessage, number> {
-    let at = 0;
-    if (!this.#current) {
-      const first = lineAt(window, 0);
-      this.#current = new Collected(first ?? '', this.#most);
-      if (first !== undefined) at = first.length + 1;
-    }
-    let from = at;
-    for (;;) {
-      const found = window.indexOf(separatorStart, from);
-      if (found < 0 || found >= limit) break;
-      const line = this.#isBehindEmptyLine(window, found) ? lineAt(window, found + 1) : undefined;
-      if (line === undefined) {
-        from = found + 1;
-        continue;
-      }
-      this.#current.add(window.subarray(at, found));
-      yield this.#current.finish();
-      this.#current = new Collected(line, this.#most);
-      at = found + 1 + line.length + 1;
-      // The line's own end may begin the next separator only behind an empty line, which it is not.
-      from = at;
-    }
-    const used = Math.min(window.length, Math.max(at, limit));
-    this.#current.add(window.subarray(at, used));
-    this.#before = Buffer.from(window.subarray(Math.max(0, used - 2), used));
-    return used;
-  }
-
-  end(): MboxMessage | undefined {
-    return this.#current?.finish();
-  }
-
-  #isBehindEmptyLine(window: Buffer, found: number): boolean {
-    const octet = (at: number): number | undefined => (at >= 0 ? window[at] : this.#before.at(at));
-    if (octet(found - 1) === lineFeed) return true;
-    return octet(found - 1) === carriageReturn && octet(found - 2) === lineFeed;
-  }
-}
-
-/** The separator line that begins at an offset, without its LF; undefined where there is none. */
-function lineAt(window: Buffer, start: number): string | undefined {
-  const text = window.toString('latin1', start, start + longestSeparator);
-  const end = text.indexOf('\n');
-  const line = end < 0 ? text : text.slice(0, end);
-  return end >= 0 && isSeparator(line) ? line : undefined;
+async function* withEnd(windows: AsyncIterable<Buffer>): AsyncGenerator<Buffer | undefined> {
+  yield* windows;
+  yield undefined;
 }
 
 /**
@@ -136,20 +74,34 @@ function lineAt(window: Buffer, start: number): string | undefined {
  * @param most octets kept of one message
  */
 export async function* readMbox(windows: AsyncIterable<Buffer>, most: number): AsyncGenerator<MboxMessage> {
-  const splitter = new Splitter(most);
-  let rest: Buffer = Buffer.alloc(0);
-  for await (const piece of windows) {
-    const window: Buffer = rest.length === 0 ? piece : Buffer.concat([rest, piece]);
-    if (window.length <= keptBack) {
-      rest = window;
-      continue;
+  // From `at` on the text is in no message yet; what is before shows whether an empty line is.
+  let [text, at] = ['', 0];
+  let current: Begun | undefined;
+  for await (const window of withEnd(windows)) {
+    text += window?.toString('latin1') ?? '';
+    // What may be the beginning of a `From ` line, and the line end before it, is read together with the next window.
+    const limit = window ? text.length - longestSeparator - 1 : text.length;
+    if (limit < 0) continue;
+    if (!current) {
+      const line = separatorOf(text);
+      current = new Begun(line);
+      at = line.length;
     }
-    const used: number = yield* splitter.read(window, window.length - keptBack);
-    rest = Buffer.from(window.subarray(used));
+    behindEmptyLine.lastIndex = at;
+    for (const { 0: line, index } of text.matchAll(behindEmptyLine)) {
+      if (index > limit) break;
+      if (!isSeparator(line)) continue;
+      current.add(text.slice(at, index - 1), most);
+      yield current.finish();
+      current = new Begun(line);
+      at = index + line.length;
+    }
+    const used = Math.max(at, limit);
+    current.add(text.slice(at, used), most);
+    text = text.slice(Math.max(0, used - 3));
+    at = Math.min(used, 3);
   }
-  if (rest.length > 0) yield* splitter.read(rest, rest.length);
-  const last = splitter.end();
-  if (last && last.size > 0) yield last;
+  if (current && current.size > 0) yield current.finish();
 }
 
 /** One message, or a file that is none. */
