@@ -3,12 +3,11 @@
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { EdgeOccurrence, ErrorAnswer } from '../errors/catalogue.ts';
 import type { CustomErrorRule } from '../zone/zone.ts';
-import { compileExpressions, type Evaluation, maxSteps, type ParsedExpression, parseExpression } from './expression.ts';
-import type { Syntax } from './expression-syntax.ts';
+import { compileExpression, type Evaluation, maxSteps, type ParsedExpression, parseExpression } from './expression.ts';
 
 /** The most rules of one zone or account. */
 export const maxRules = 100;
-/** The most comparisons of the rules of a zone or account together: few enough that values may be long, and the other list has its part. */
+/** The most comparisons of the rules of a zone or account together: few enough that the other list has its part. */
 const maxComparisons = maxSteps / 50;
 /** The most octets of a rule's content as UTF-8. */
 export const maxRuleContentBytes = 10_240;
@@ -105,7 +104,7 @@ export async function compileRules(
   rules: readonly CustomErrorRule[],
   onFault: (text: string) => void,
 ): Promise<CompiledRules> {
-  const syntaxes: Syntax[] = [];
+  const matches: ReturnType<typeof compileExpression>[] = [];
   const answers: { readonly contentType: string; readonly body: Buffer; readonly statusCode: number | undefined }[] =
     [];
   for (const { expression, enabled, content, contentType, statusCode } of rules) {
@@ -116,10 +115,9 @@ export async function compileRules(
       onFault(shownFault(expression, parsed));
       continue;
     }
-    syntaxes.push(parsed.syntax);
+    matches.push(compileExpression(parsed.syntax));
     answers.push({ contentType: `${contentType}; charset=utf-8`, body: Buffer.from(content), statusCode });
   }
-  const matches = await compileExpressions(syntaxes);
   return {
     rules,
     answer(occurrence, evaluation) {
