@@ -43,49 +43,36 @@ export function failureTeller(
   };
 }
 
-interface Caller {
-  readonly submitter: Submitter;
+/** Who a request says that it comes from. */
+interface Login {
+  /** Absent where nobody is known by what was shown. */
+  readonly submitter: Submitter | undefined;
   /** Whether the caller showed a global key, which opens no other account than its own (D85). */
   readonly isGlobalKey: boolean;
-}
-
-/** Whether a request shows a token or a key. It then counts alone, whatever cookies a browser adds. */
-function showsCredential({ headers }: FastifyRequest): boolean {
-  return headers.authorization !== undefined || headers['x-auth-key'] !== undefined;
-}
-
-interface Login {
-  readonly caller: Caller | undefined;
   readonly fault: string;
 }
 
-function readLogin({ headers }: FastifyRequest, accounts: AuthorizationParts['accounts']): () => Promise<Login> {
-  const { authorization, 'x-auth-email': email, 'x-auth-key': key } = headers;
+/** Finds who calls, by hashes alone. @param pause waits before a token or a key is looked up @throws Refusal 401 where none is shown */
+async function findLogin(
+  request: FastifyRequest,
+  { accounts, sessions }: AuthorizationParts,
+  pause: () => Promise<void> | undefined = () => undefined,
+): Promise<Login> {
+  const { authorization, 'x-auth-email': email, 'x-auth-key': key } = request.headers;
+  // A token or a key counts alone, whatever cookies a browser adds.
+  const open = authorization === undefined && key === undefined ? await sessions?.find(request) : undefined;
+  if (open) return { submitter: open, isGlobalKey: false, fault: '' };
   if (authorization === undefined && typeof email === 'string' && typeof key === 'string') {
-    return async () => {
-      const submitter = accounts.authenticateGlobalKey(email, key);
-      const fault = 'X-Auth-Email and X-Auth-Key are of no account';
-      return { caller: submitter && { submitter, isGlobalKey: true }, fault };
-    };
+    await pause();
+    const fault = 'X-Auth-Email and X-Auth-Key are of no account';
+    return { submitter: accounts.authenticateGlobalKey(email, key), isGlobalKey: true, fault };
   }
   if (authorization === undefined) throw refusal('E_UNAUTHORIZED', 'Authorization: Bearer TOKEN is missing');
+  await pause();
   const token = bearer.exec(authorization)?.[1];
-  return async () => {
-    if (token === undefined) return { caller: undefined, fault: 'Authorization must be Bearer TOKEN' };
-    const submitter = await accounts.authenticate(token);
-    return { caller: submitter && { submitter, isGlobalKey: false }, fault: unknownToken };
-  };
-}
-
-/** Finds who calls, by hashes alone. A valid credential passes whatever came from its address; a wrong one may wait (D92). */
-async function authenticate(request: FastifyRequest, parts: AuthorizationParts): Promise<Caller> {
-  const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
-  if (open) return { submitter: open, isGlobalKey: false };
-  const findCaller = readLogin(request, parts.accounts);
-  await parts.guessing.pause(request.ip);
-  const { caller, fault } = await findCaller();
-  if (caller) return caller;
-  throw await refuseLogin(request, fault, parts);
+  if (token === undefined)
+    return { submitter: undefined, isGlobalKey: false, fault: 'Authorization must be Bearer TOKEN' };
+  return { submitter: await accounts.authenticate(token), isGlobalKey: false, fault: unknownToken };
 }
 
 /** Counts a wrong login, and waits as long as its answer has to (D92). @returns 401, or 429 where too many wait already */
@@ -123,13 +110,15 @@ function pathAccount(request: FastifyRequest, parts: AuthorizationParts): string
   return account;
 }
 
-/** Finds who calls and sets `submitter`, of the path's account or zone (D85). @throws Refusal 401, 403, 404, 429 */
+/** Finds who calls, of the path's account or zone (D85); a wrong login may wait, a valid one passes (D92). @throws Refusal 401, 403, 404, 429 */
 export async function authorize(
   request: FastifyRequest,
   scope: Scope | readonly Scope[],
   parts: AuthorizationParts,
 ): Promise<Submitter> {
-  return permitted(await authenticate(request, parts), request, { scope, parts });
+  const { submitter, isGlobalKey, fault } = await findLogin(request, parts, () => parts.guessing.pause(request.ip));
+  if (!submitter) throw await refuseLogin(request, fault, parts);
+  return permitted({ submitter, isGlobalKey }, request, { scope, parts });
 }
 
 /** What would keep a request out now that was let in before, if anything. Counts no wrong login; rejects where the database cannot be asked. */
@@ -139,11 +128,9 @@ export async function refusalNow(
   parts: AuthorizationParts,
 ): Promise<Refusal | undefined> {
   try {
-    const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);
-    const login = open ? undefined : await readLogin(request, parts.accounts)();
-    const caller = open ? { submitter: open, isGlobalKey: false } : login?.caller;
-    if (!caller) return refusal('E_UNAUTHORIZED', login?.fault ?? unknownToken);
-    permitted(caller, request, { scope, parts });
+    const { submitter, isGlobalKey, fault } = await findLogin(request, parts);
+    if (!submitter) return refusal('E_UNAUTHORIZED', fault);
+    permitted({ submitter, isGlobalKey }, request, { scope, parts });
     return undefined;
   } catch (thrown) {
     if (thrown instanceof Refusal) return thrown;
@@ -153,7 +140,7 @@ export async function refusalNow(
 
 /** The submitter that a request acts for, by who calls. @throws Refusal 403, 404 */
 function permitted(
-  { submitter, isGlobalKey }: Caller,
+  { submitter, isGlobalKey }: Pick<Login, 'isGlobalKey'> & { readonly submitter: Submitter },
   request: FastifyRequest,
   { scope, parts }: { readonly scope: Scope | readonly Scope[]; readonly parts: AuthorizationParts },
 ): Submitter {

@@ -94,15 +94,10 @@ export const callers = [
     [" || !credential.scopes.has('admin')", ''],
     ['return { account: other, credential }', 'return submitter'],
     ['if (account === undefined) throw new Refusal([unknownZone])', '', ['test/e2e/two-accounts.test.ts']],
+    ['authorization === undefined && key === undefined ? await', 'email !== null ? await', consoleApp],
     [
-      'const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);\n  if',
-      'const open = await parts.sessions?.find(request);\n  if',
-      consoleApp,
-    ],
-    ['permitted(caller, request, { scope, parts });\n    return undefined;', 'return undefined;', live],
-    [
-      'const open = showsCredential(request) ? undefined : await parts.sessions?.find(request);\n    const',
-      'const open = await parts.sessions?.find(request);\n    const',
+      'permitted({ submitter, isGlobalKey }, request, { scope, parts });\n    return undefined;',
+      'return undefined;',
       live,
     ],
   ]),
