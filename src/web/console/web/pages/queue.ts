@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks';
 import { Button, Checkbox } from '../parts/controls.ts';
 import { useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, State, Time } from '../parts/element.ts';
-import { type Column, column, FilterSelect, filterChips, ListEnd, SearchBox, Table } from '../parts/list.ts';
+import { type Column, column, FilterSelect, filterChips, PagedTable, SearchBox, Table } from '../parts/list.ts';
 import { type Action, ActionConfirm, actionWords, choicesFor, queuePath, type Target } from '../parts/queue-action.ts';
 import { awaited, ClearFilters, empty, nothingWrong, pageHead, panel } from '../parts/surfaces.ts';
 import { useAnswer, useEvery } from '../state/api.ts';
@@ -130,14 +130,12 @@ function WaitingMessages(props: { readonly onAct: (target: Target) => void; read
       onChange: (isOn) => choose([id], isOn),
     }),
   );
-  const isEmpty = rows.length === 0 && !pages.isLoading && !pages.problem && !pages.hasMore;
   return panel('Messages')(
     el('div.filters')(
       h(SearchBox, { label: 'Search', value: q, placeholder: 'Part of an address' }),
       h(FilterSelect, { label: 'State', name: 'state', choices: states }),
     ),
     filterChips(filters, { destination: 'Destination', route: 'Route' }),
-    isEmpty && nothingWaits(Object.keys(filters).length > 0),
     rows.length > 0 &&
       mayEdit.value &&
       h(Checkbox, {
@@ -145,12 +143,11 @@ function WaitingMessages(props: { readonly onAct: (target: Target) => void; read
         mixed: chosen.length > 0 && chosen.length < all.length,
         onChange: (isOn) => choose(all, isOn),
       }),
-    rows.length > 0 &&
-      h(Table<QueuedMessage>, {
-        ...{ label: 'Messages that wait', rows, columns: mayEdit.value ? [choice, ...columns] : columns },
-        keyOf: ({ id }) => id,
-      }),
-    h(ListEnd, { pages, what: 'messages' }),
+    h(PagedTable<QueuedMessage>, {
+      ...{ pages, what: 'messages', label: 'Messages that wait' },
+      columns: mayEdit.value ? [choice, ...columns] : columns,
+      none: nothingWaits(Object.keys(filters).length > 0),
+    }),
     chosen.length > 0 && bulk(chosen, props.onAct),
   );
 }

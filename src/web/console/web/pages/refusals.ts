@@ -2,10 +2,10 @@
 
 import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
-import { Button, Field, Select } from '../parts/controls.ts';
+import { Button, Field } from '../parts/controls.ts';
 import { FormDialog, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, Icon, State, Time } from '../parts/element.ts';
-import { SearchBox } from '../parts/list.ts';
+import { FilterSelect, SearchBox } from '../parts/list.ts';
 import { awaited, ClearFilters, empty, Notes, nothingWrong, pageHead } from '../parts/surfaces.ts';
 import { cureBox } from '../parts/verdicts.ts';
 import { type Answer, ask, useEvery, useLoaded } from '../state/api.ts';
@@ -231,10 +231,7 @@ export function Page(): JSX.Element {
     pageHead(
       'Refusals',
       'What was refused, by cause, with what would cure it. A refused message was not sent to anybody.',
-      h(Select, {
-        ...{ label: 'Time', value: span, choices: spanChoices },
-        onChoose: (chosen) => setFilters({ span: chosen === '7d' ? undefined : chosen }),
-      }),
+      h(FilterSelect, { label: 'Time', name: 'span', choices: spanChoices, usual: '7d' }),
     ),
     isAdmin.value && el(Button, { onPress: compare })('Would it pass with another configuration?'),
     dialog,

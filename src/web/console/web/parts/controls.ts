@@ -2,6 +2,7 @@
 
 import { type ComponentChildren, h, type JSX, type TargetedEvent } from 'preact';
 import { useEffect, useId, useRef, useState } from 'preact/hooks';
+import { useSubmit } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { el, Icon, type IconName } from './element.ts';
 
@@ -21,25 +22,13 @@ interface ButtonProps {
 /** A button. While the promise of `onPress` is pending it takes no other press. */
 export function Button(props: ButtonProps): JSX.Element {
   const { children, onPress, kind = 'plain', icon, type = 'button', disabled = false, isBusy = false, label } = props;
-  const [isWorking, setWorking] = useState(false);
+  const { problem, isBusy: isWorking, submit } = useSubmit(() => onPress?.());
   const busy = isBusy || isWorking;
-  // Two presses may come before the button is drawn as busy.
-  const isPressed = useRef(false);
-  const press = (): void => {
-    if (busy || isPressed.current || !onPress) return;
-    const done = onPress();
-    if (!done) return;
-    isPressed.current = true;
-    setWorking(true);
-    done
-      .catch((error: unknown) => tell(error instanceof Error ? error.message : String(error), 'failed'))
-      .finally(() => {
-        isPressed.current = false;
-        setWorking(false);
-      });
-  };
+  useEffect(() => {
+    if (problem) tell(problem.message, 'failed');
+  }, [problem]);
   return el('button', {
-    ...{ type, class: `button ${kind}`, disabled, onClick: press },
+    ...{ type, class: `button ${kind}`, disabled, onClick: busy || !onPress ? undefined : submit },
     'aria-busy': busy ? 'true' : undefined,
     'aria-label': label,
     title: label,

@@ -20,24 +20,16 @@ interface Row {
 /** Pairs removed lines with the added ones that follow them. */
 function rowsOf(lines: readonly DiffLine[]): readonly Row[] {
   const rows: Row[] = [];
-  let removed: DiffLine[] = [];
-  let added: DiffLine[] = [];
-  const flush = (): void => {
-    for (let index = 0; index < Math.max(removed.length, added.length); index += 1) {
-      rows.push({ left: removed[index], right: added[index] });
-    }
-    removed = [];
-    added = [];
-  };
+  const next = { left: 0, right: 0 };
   for (const line of lines) {
-    if (line.kind === 'removed') removed.push(line);
-    else if (line.kind === 'added') added.push(line);
-    else {
-      flush();
-      rows.push({ left: line, right: line });
+    if (line.kind === 'same') {
+      next.left = next.right = rows.push({ left: line, right: line });
+      continue;
     }
+    const side = line.kind === 'removed' ? 'left' : 'right';
+    rows[next[side]] = { ...rows[next[side]], [side]: line };
+    next[side] += 1;
   }
-  flush();
   return rows;
 }
 

@@ -123,7 +123,7 @@ export function PagedTable<Row extends { readonly id: string }>(
 }
 
 /** The end of a list that is loaded page by page: loads on, by scrolling or by its button. */
-export function ListEnd(props: EndProps): JSX.Element | null {
+function ListEnd(props: EndProps): JSX.Element | null {
   const { pages, what, onward } = props;
   if (pages.problem) return fault(pages.problem, pages.rows.length > 0 ? pages.loadMore : pages.reload);
   if (pages.isLoading) return h(Progress, { what: `Loading ${what}` });
@@ -174,15 +174,17 @@ export function SearchBox(props: {
   );
 }
 
-/** The choice of a filter of the page. @param choices one has no value: it takes the filter away */
+/** The choice of a filter of the page. @param usual the choice where the URL names none; absent: the one without a value */
 export function FilterSelect(props: {
   readonly label: string;
   readonly name: string;
   readonly choices: readonly Choice[];
+  readonly usual?: string;
 }): JSX.Element {
-  const { label, name, choices } = props;
-  const value = readFilters(place.value.search, [name])[name] ?? '';
-  return h(Select, { label, value, choices, onChoose: (chosen) => setFilters({ [name]: chosen }) });
+  const { label, name, choices, usual = '' } = props;
+  const value = readFilters(place.value.search, [name])[name] ?? usual;
+  const onChoose = (chosen: string): void => setFilters({ [name]: chosen === usual ? undefined : chosen });
+  return h(Select, { label, value, choices, onChoose });
 }
 
 /** How many minutes of figures are shown, as the URL names them. */
@@ -190,14 +192,14 @@ export function shownMinutes(): string {
   return readFilters(place.value.search, ['minutes']).minutes ?? '60';
 }
 
+const minuteChoices = [spans['1h'], spans['6h'], spans['24h']].map(({ label, minutes }) => ({
+  value: `${minutes}`,
+  label,
+}));
+
 /** The choice of the time whose figures are shown. */
 export function MinutesSelect(): JSX.Element {
-  return h(Select, {
-    label: 'Time',
-    value: shownMinutes(),
-    choices: [spans['1h'], spans['6h'], spans['24h']].map(({ label, minutes }) => ({ value: `${minutes}`, label })),
-    onChoose: (chosen) => setFilters({ minutes: chosen === '60' ? undefined : chosen }),
-  });
+  return h(FilterSelect, { label: 'Time', name: 'minutes', choices: minuteChoices, usual: '60' });
 }
 
 /** The filters in force, each with a button against it. @param labels by name @param times those that are times in RFC 3339 */

@@ -152,11 +152,9 @@ function Figures({ times, lines, write, title, linkOf }: PlotProps): JSX.Element
 function useDrawing(props: PlotProps) {
   const room = useRef<HTMLDivElement>(null);
   const plot = useRef<uPlot>(undefined);
-  // A time alone would be drawn on an axis of a whole day, so that an empty minute goes before it.
-  const first = props.times.length === 1 ? props.times[0] : undefined;
   const data = (): uPlot.AlignedData => [
-    [...(first === undefined ? [] : [first - 60_000]), ...props.times].map((time) => time / 1000),
-    ...props.lines.map(({ values }) => [...(first === undefined ? [] : [null]), ...values]),
+    props.times.map((time) => time / 1000),
+    ...props.lines.map(({ values }) => [...values]),
   ];
   const scheme = theme.value;
   const names = props.lines.map(({ label }) => label).join();
@@ -189,9 +187,7 @@ export function Plot(props: PlotProps): JSX.Element {
   const { title, lines, write, linkOf, times } = props;
   /** Follows the point that the mouse is nearest to. */
   const onClick = (): void => {
-    // An empty minute that was put before a time alone has no messages.
-    const at = (plot.current?.cursor.idx ?? -1) - (times.length === 1 ? 1 : 0);
-    const time = times[at];
+    const time = times[plot.current?.cursor.idx ?? -1];
     if (linkOf && time !== undefined) goTo(linkOf(time));
   };
   return el('figure.plot')(

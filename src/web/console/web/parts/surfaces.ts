@@ -4,7 +4,7 @@ import { type ComponentChildren, Fragment, h, type JSX } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import type { Loaded, Problem } from '../state/api.ts';
 import { linkTo, place, setFilters } from '../state/session.ts';
-import { readFilters } from '../text/filters.ts';
+import { changeFilters, readFilters } from '../text/filters.ts';
 import { Button } from './controls.ts';
 import { el, Icon, type IconName, Time } from './element.ts';
 
@@ -164,13 +164,8 @@ export function openTab(tabs: readonly Tab[]): string {
 /** Links between parts of a page, of which one is shown. They are links, so that each has a URL of its own. */
 export function Tabs({ tabs, label }: { readonly tabs: readonly Tab[]; readonly label: string }): JSX.Element {
   const open = openTab(tabs);
-  const urlOf = (key: string): string => {
-    const query = new URLSearchParams(place.value.search);
-    if (key === tabs[0]?.key) query.delete('tab');
-    else query.set('tab', key);
-    const text = query.toString();
-    return place.value.path + (text === '' ? '' : `?${text}`);
-  };
+  const urlOf = (key: string): string =>
+    place.value.path + changeFilters(place.value.search, { tab: key === tabs[0]?.key ? undefined : key });
   return el('nav.tabs', { 'aria-label': label })(
     tabs.map((tab) =>
       el('a', {

@@ -265,19 +265,20 @@ export function useAnswer<Result>(path: string | undefined): Loaded<Result> {
   return useLoaded(path, async (url, signal) => (await ask<Result>(url, { signal })).result);
 }
 
-/** Sends what a form holds, once at a time. @returns why it was refused, whether it is under way, and what sends it */
-export function useSubmit(send: () => Promise<void>) {
+/** Does what takes a while once at a time. @returns why it was refused, whether it is under way, and what begins it */
+export function useSubmit(send: () => Promise<void> | void) {
   const [problem, setProblem] = useState<Problem>();
   const [isBusy, setBusy] = useState(false);
-  // Two presses may come before the form is drawn as busy.
+  // Two presses may come before it is drawn as busy.
   const isSent = useRef(false);
   const submit = (event?: Event): void => {
     event?.preventDefault();
-    if (isSent.current) return;
+    const sent = isSent.current ? undefined : send();
+    if (!sent) return;
     isSent.current = true;
     setBusy(true);
     setProblem(undefined);
-    send()
+    sent
       .catch((error: unknown) => setProblem(asProblem(error)))
       .finally(() => {
         isSent.current = false;

@@ -18,18 +18,6 @@ const gatherMs = 250;
 /** The most rows that are gathered. More come in that time where the browser slows a hidden tab down: the list is looked up then. */
 const mostGathered = 500;
 
-function readRow(data: string): JournalRow | undefined {
-  try {
-    const row: unknown = JSON.parse(data);
-    if (typeof row !== 'object' || row === null || !('id' in row) || !('outcome' in row)) return undefined;
-    // The same shape as a row of the list (docs/openapi.json).
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion
-    return row as JournalRow;
-  } catch {
-    return undefined;
-  }
-}
-
 interface Listener {
   readonly onState: (state: LiveState) => void;
   readonly onRows: (rows: readonly JournalRow[]) => void;
@@ -47,8 +35,8 @@ function gather({ onRows, onGap }: Listener) {
     else onRows(rows);
   };
   const take = (data: string): void => {
-    const row = gathered.size < mostGathered ? readRow(data) : undefined;
-    if (!row) return;
+    if (gathered.size >= mostGathered) return;
+    const row: JournalRow = JSON.parse(data);
     gathered.set(row.id, row);
     drawing ??= setTimeout(draw, gatherMs);
   };

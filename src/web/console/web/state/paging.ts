@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from 'preact/hooks';
 import { ask, asProblem, isSignedOut, type Loaded, Problem } from './api.ts';
-import { keepLatest, place } from './session.ts';
+import { place } from './session.ts';
 
 /** The most rows that one list holds. Who wants to go on is led to a list that begins where this one ends. */
 const mostRows = 2000;
@@ -56,8 +56,12 @@ function useKept(path: string | undefined, state: State<Named>): void {
     const { entry } = place.peek();
     return () => {
       const { current } = latest;
-      if (path !== undefined && current.path === path && current.rows.length > 0)
-        keepLatest(left, keyOf(entry, path), current, mostLeft);
+      if (path === undefined || current.path !== path || current.rows.length === 0) return;
+      const key = keyOf(entry, path);
+      left.delete(key);
+      left.set(key, current);
+      const [oldest] = left.keys();
+      if (left.size > mostLeft && oldest !== undefined) left.delete(oldest);
     };
   }, [path]);
 }

@@ -20,10 +20,6 @@ export interface PageProps {
   readonly parameters: RouteParameters;
 }
 
-/** How far down each page of the history was; of the latest ones. */
-const scrolled = new Map<string, number>();
-const mostScrolled = 100;
-
 /** The name of the entry of the history that is shown; one that has none yet is given one. */
 function nameEntry(): string {
   const state: unknown = history.state;
@@ -33,64 +29,42 @@ function nameEntry(): string {
   return name;
 }
 
-/** Where the storage of the tab says how far down the page was that the reader left by loading it anew or going elsewhere. */
-const leftKey = 'postern-left';
+/** What the storage of the tab calls an entry, with how far down it was. */
+function keyOf(entry: string): string {
+  return `postern-left ${entry}`;
+}
 
+/** Notes how far down the page is, for whoever comes back to it by the browser's buttons or by loading it anew. */
 function noteLeft(): void {
   try {
-    sessionStorage.setItem(leftKey, `${place.value.entry} ${Math.round(scrollY)}`);
+    sessionStorage.setItem(keyOf(place.value.entry), String(lastScrollY));
   } catch {
     // A browser that keeps nothing for this site shows the page from its beginning.
   }
 }
 
-/** How far down the entry was when the reader left the console for it to be loaded anew; undefined: it was not. */
-function leftAt(entry: string): number | undefined {
+/** The page of the URL, and how far down it was when the reader left it. */
+function comeBack(): PageLocation {
+  const entry = nameEntry();
+  let left: string | null = null;
   try {
-    const [noted, y] = sessionStorage.getItem(leftKey)?.split(' ') ?? [];
-    return noted === entry ? Number(y) : undefined;
+    left = sessionStorage.getItem(keyOf(entry));
   } catch {
-    return undefined;
+    // As above.
   }
-}
-
-function current(): PageLocation {
-  return { path: location.pathname, search: location.search, entry: nameEntry() };
-}
-
-function noteScrolled(): void {
-  keepLatest(scrolled, place.value.entry, lastScrollY, mostScrolled);
-}
-
-/** Puts an entry behind the others of a map, and takes the oldest ones out beyond `most`. */
-export function keepLatest<Key, Value>(map: Map<Key, Value>, key: Key, value: Value, most: number): void {
-  map.delete(key);
-  map.set(key, value);
-  for (const oldest of map.keys()) {
-    if (map.size <= most) break;
-    map.delete(oldest);
-  }
+  return {
+    path: location.pathname,
+    search: location.search,
+    entry,
+    scrolled: left === null ? undefined : Number(left),
+  };
 }
 
 /** By the last scroll event. When the browser tells of another entry of its history, it may have scrolled already. */
 let lastScrollY = 0;
 
-function first(): PageLocation {
-  const shown = current();
-  return { ...shown, scrolled: leftAt(shown.entry) };
-}
-
 /** Where the reader is now. Whoever reads it while drawing is drawn again when it changes. */
-export const place = signal<PageLocation>(first());
-
-/** Parameters of the query that go along to every page: whose mail is looked at. */
-const lasting = ['account'] as const;
-
-function searchFor(filters: Readonly<Record<string, string | undefined>>): string {
-  const query = new URLSearchParams(place.value.search);
-  const kept = Object.fromEntries(lasting.map((name) => [name, query.get(name) ?? undefined]));
-  return changeFilters('', { ...kept, ...filters });
-}
+export const place = signal<PageLocation>(comeBack());
 
 /** Writes the URL of a page. @param pattern of the page, such as `/messages/:id` @param filters its query */
 export function linkTo(
@@ -98,7 +72,9 @@ export function linkTo(
   parameters: RouteParameters = {},
   filters: Readonly<Record<string, string | undefined>> = {},
 ): string {
-  return writePath(pattern, parameters) + searchFor(filters);
+  // Whose mail is looked at goes along to every page.
+  const account = new URLSearchParams(place.value.search).get('account') ?? undefined;
+  return writePath(pattern, parameters) + changeFilters('', { account, ...filters });
 }
 
 /** Goes to a URL of the console. @param how `replace` leaves no entry in the history */
@@ -106,10 +82,10 @@ export function goTo(url: string, how: 'push' | 'replace' = 'push'): void {
   const target = new URL(url, location.href);
   if (target.href === location.href) return;
   if (how === 'push') {
-    noteScrolled();
+    noteLeft();
     history.pushState(null, '', target);
   } else history.replaceState(history.state, '', target);
-  place.value = current();
+  place.value = comeBack();
 }
 
 /** Changes filters in the query of the page that is shown. */
@@ -137,9 +113,8 @@ export function followLocation(): void {
   addEventListener('scroll', () => (lastScrollY = scrollY), { passive: true });
   addEventListener('pagehide', noteLeft);
   addEventListener('popstate', () => {
-    noteScrolled();
-    const shown = current();
-    place.value = { ...shown, scrolled: scrolled.get(shown.entry) };
+    noteLeft();
+    place.value = comeBack();
   });
   document.addEventListener('click', (event) => {
     const link = event.target instanceof Element ? event.target.closest('a') : null;

@@ -62,18 +62,8 @@ export const journalFilters = [
 ] as const;
 
 /** Writes the query. @param now milliseconds since 1970, from which a span is counted */
-export function journalQuery(filters: Filters, now: number, perPage: number): string {
-  const query = new URLSearchParams();
-  query.set('per_page', String(perPage));
-  if (filters['q'] !== undefined) query.set('search', filters['q']);
-  for (const name of ['outcome', 'credential', 'client', 'code', 'field', 'shadow'] as const) {
-    const value = filters[name];
-    if (value !== undefined) query.set(name, value);
-  }
+export function journalQuery({ q: search, span, until, ...same }: Filters, now: number, perPage: number): string {
   // Whole minutes, so that the list is not another one each second.
-  const since = sinceOf(filters['span'], Math.floor(now / 60_000) * 60_000);
-  if (since !== undefined) query.set('since', since);
-  const until = sinceOf(filters['until'], now);
-  if (until !== undefined) query.set('until', until);
-  return `?${query.toString()}`;
+  const since = sinceOf(span, Math.floor(now / 60_000) * 60_000);
+  return changeFilters('', { per_page: String(perPage), search, ...same, since, until: sinceOf(until, now) });
 }

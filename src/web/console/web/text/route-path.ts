@@ -6,30 +6,17 @@ export const basePath = '/console';
 /** What stands in the places of a pattern's names, decoded. */
 export type RouteParameters = Readonly<Record<string, string>>;
 
-function decode(step: string): string | undefined {
-  try {
-    return decodeURIComponent(step);
-  } catch {
-    return undefined;
-  }
-}
-
 /** Compares a URL's path with a pattern such as `/messages/:id`. @returns what its names stand for; undefined where it is another */
 export function matchPath(path: string, pattern: string): RouteParameters | undefined {
-  if (path !== basePath && !path.startsWith(`${basePath}/`)) return undefined;
-  const steps = path.slice(basePath.length).replace(/\/$/, '').split('/');
-  const wanted = pattern.replace(/\/$/, '').split('/');
-  if (steps.length !== wanted.length) return undefined;
-  const parameters: Record<string, string> = {};
-  for (const [index, want] of wanted.entries()) {
-    const step = decode(steps[index] ?? '');
-    if (step === undefined) return undefined;
-    if (!want.startsWith(':')) {
-      if (step !== want) return undefined;
-    } else if (step === '') return undefined;
-    else parameters[want.slice(1)] = step;
+  const form = `^${basePath}${pattern.replace(/\/$/, '').replace(/:([a-z]+)/g, '(?<$1>[^/]+)')}/?$`;
+  const found = new RegExp(form).exec(path);
+  try {
+    const named = Object.entries(found?.groups ?? {}).map(([name, step]) => [name, decodeURIComponent(step)] as const);
+    return found ? Object.fromEntries(named) : undefined;
+  } catch {
+    // It is encoded wrongly.
+    return undefined;
   }
-  return parameters;
 }
 
 /** The path of a header's page. The name may be any text: half of a surrogate pair in it would else keep the page from being drawn. */
