@@ -1,5 +1,6 @@
 // Answers the pages from memory: one document for every URL of a page, and its files, whose paths hold a digest of all.
 
+import { once } from 'node:events';
 import { Worker } from 'node:worker_threads';
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { environmentOfThread } from '../../base/load/compiled-code.ts';
@@ -10,17 +11,15 @@ import type { Coding, MadeFile, MadeFiles } from './files/make-files.ts';
 import { assetsPath } from './files/page-text.ts';
 
 /** Makes the files on a thread, which ends with it. @throws Error where a file is missing or cannot be read */
-function makeOnThread(): Promise<MadeFiles> {
-  return new Promise((resolve, reject) => {
-    // Node 24 warns at each start that taking types out is experimental; `tsc` checks the files, the tests run what comes out.
-    const worker = new Worker(new URL('./files/make-files.ts', import.meta.url), {
-      execArgv: ['--disable-warning=ExperimentalWarning'],
-      env: environmentOfThread(),
-    });
-    worker.once('message', (files: MadeFiles) => resolve(files));
-    worker.once('error', reject);
-    worker.once('exit', () => reject(new Error('The thread that makes the files of the console ended too early')));
+async function makeOnThread(): Promise<MadeFiles> {
+  // Node 24 warns at each start that taking types out is experimental; `tsc` checks the files, the tests run what comes out.
+  const worker = new Worker(new URL('./files/make-files.ts', import.meta.url), {
+    execArgv: ['--disable-warning=ExperimentalWarning'],
+    env: environmentOfThread(),
   });
+  const [files]: MadeFiles[] = await once(worker, 'message');
+  if (!files) throw new Error('The thread that makes the files of the console made none');
+  return files;
 }
 
 /** The console's files, made at the first call, by a thread; a call after one that failed tries again. @throws Error where one is missing */

@@ -41,35 +41,23 @@ function zonePanel(zone: Zone, times: readonly number[], step: number): JSX.Elem
     title,
     note: `${writeCounted(requests, 'request')}, of which ${writeCount(failed)} failed.`,
   })(
-    el('div.stack')(
-      times.length > 0 &&
-        h(Plot, {
-          ...{ title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`, times },
-          ...{ lines: linesOf(codes), write: writeCount },
-        }),
-      h(Table<Code>, { label: `Failures of ${title}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
-    ),
+    codes.length > 0 &&
+      el('div.stack')(
+        times.length > 0 &&
+          h(Plot, {
+            ...{ title: step === 1 ? 'Failures a minute' : `Failures every ${step} minutes`, times },
+            ...{ lines: linesOf(codes), write: writeCount },
+          }),
+        h(Table<Code>, { label: `Failures of ${title}`, columns, rows: codes, keyOf: ({ code }) => String(code) }),
+      ),
   );
 }
-
-const quietColumns: readonly Column<Zone>[] = [
-  column('wide', 'Zone', ({ zone }) => el('strong')(el('bdi')(zone))),
-  column('number', 'Requests', ({ requests }) => writeCount(requests)),
-];
 
 function shown({ zones, at, step_minutes: step }: EdgeFailures): ComponentChildren {
   if (zones.length === 0)
     return empty('This account has no zone', 'edge')('Name one under zones in the configuration, with its origin.');
   const times = at.map((time) => Date.parse(time));
-  // Of these there is nothing to tell but how many requests came.
-  const rows = zones.filter(({ codes }) => codes.length === 0);
-  return [
-    zones.filter(({ codes }) => codes.length > 0).map((zone) => zonePanel(zone, times, step)),
-    rows.length > 0 &&
-      panel('Without a failure in this time')(
-        h(Table<Zone>, { label: 'Zones without a failure', columns: quietColumns, rows, keyOf: ({ id }) => id }),
-      ),
-  ];
+  return zones.toSorted((one, two) => two.failed - one.failed).map((zone) => zonePanel(zone, times, step));
 }
 
 /** The page. */

@@ -1,6 +1,6 @@
 // A dialog over the page, by the browser's own <dialog>, which keeps the focus inside and puts it back.
 
-import { type ComponentChildren, createContext, h, type JSX } from 'preact';
+import { type ComponentChildren, createContext, Fragment, h, type JSX } from 'preact';
 import { useContext, useId, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { isSignedOut, type Problem, useSubmit } from '../state/api.ts';
 import { Button, CopyButton } from './controls.ts';
@@ -112,43 +112,35 @@ export interface ConfirmProps {
 }
 
 /** Asks before something is done that cannot be undone, and does it. */
-export function Confirm(props: ConfirmProps): JSX.Element {
-  const close = useClose();
-  const { problem, isBusy, submit } = useSubmit(async () => {
-    await props.onConfirm();
-    close();
-  });
-  return el(Dialog, { title: props.title })(
-    el('div.dialog-text')(props.children),
-    told(problem),
-    el('div.dialog-actions')(
-      el(Button, { onPress: close })('Cancel'),
-      el(Button, { kind: props.danger === true ? 'danger' : 'main', isBusy, onPress: submit })(props.action),
-    ),
-  );
+export function Confirm({ children, onConfirm, ...about }: ConfirmProps): JSX.Element {
+  return el(FormDialog, { ...about, onSubmit: onConfirm, isText: true })(el('div.dialog-text')(children));
 }
 
 /** A form within a dialog: fills in, sends, closes; tells what was refused. */
-export function FormDialog(props: {
-  readonly title: string;
-  readonly action: string;
-  readonly onSubmit: () => Promise<void>;
-  /** It stays open, and shows what came of it. */
-  readonly stays?: boolean;
-  readonly children?: ComponentChildren;
-}): JSX.Element {
+export function FormDialog(
+  props: Omit<ConfirmProps, 'onConfirm'> & {
+    readonly onSubmit: () => Promise<void>;
+    /** It stays open, and shows what came of it. */
+    readonly stays?: boolean;
+    /** It has words in place of fields, which have room around them. */
+    readonly isText?: boolean;
+  },
+): JSX.Element {
   const close = useClose();
   const { problem, isBusy, submit } = useSubmit(async () => {
     await props.onSubmit();
     if (props.stays !== true) close();
   });
+  const around = props.isText === true ? el('div') : el(Fragment);
   return el(Dialog, { title: props.title })(
     el('form', { onSubmit: submit })(
-      props.children,
-      told(problem),
-      el('div.dialog-actions')(
-        el(Button, { onPress: close })('Cancel'),
-        el(Button, { kind: 'main', type: 'submit', isBusy })(props.action),
+      around(
+        props.children,
+        told(problem),
+        el('div.dialog-actions')(
+          el(Button, { onPress: close })('Cancel'),
+          el(Button, { kind: props.danger === true ? 'danger' : 'main', type: 'submit', isBusy })(props.action),
+        ),
       ),
     ),
   );

@@ -36,17 +36,7 @@ function rowsOf(lines: readonly DiffLine[]): readonly Row[] {
 /** Rows, and stretches of equal rows that are folded away. */
 type Piece =
   | { readonly kind: 'row'; readonly row: Row }
-  | { readonly kind: 'fold'; readonly rows: readonly Row[]; readonly at: number; readonly what: string };
-
-/** How many rows from this one on are a signature that was added: its field and the folded lines of it. */
-function signatureRows(rows: readonly Row[], from: number): number {
-  const isAdded = (row: Row | undefined, form: RegExp): boolean =>
-    row !== undefined && !row.left && form.test(row.right?.text ?? '');
-  if (!isAdded(rows[from], /^DKIM-Signature:/i)) return 0;
-  let end = from + 1;
-  while (isAdded(rows[end], /^[ \t]/) || isAdded(rows[end], /^DKIM-Signature:/i)) end += 1;
-  return end - from;
-}
+  | { readonly kind: 'fold'; readonly rows: readonly Row[]; readonly at: number };
 
 function isSame({ left }: Row): boolean {
   return left?.kind === 'same';
@@ -55,20 +45,13 @@ function isSame({ left }: Row): boolean {
 function fold(rows: readonly Row[]): readonly Piece[] {
   const pieces: Piece[] = [];
   for (let index = 0; index < rows.length; ) {
-    const signed = signatureRows(rows, index);
-    if (signed > 0) {
-      const signature = rows.slice(index, index + signed);
-      pieces.push({ kind: 'fold', rows: signature, at: index, what: 'added signature line' });
-      index += signed;
-      continue;
-    }
     let end = index;
     while (end < rows.length && isSame(rows[end] ?? {})) end += 1;
     const head = index === 0 ? 0 : beside;
     const tail = end === rows.length ? 0 : beside;
     if (end - index >= foldFrom) {
       for (const row of rows.slice(index, index + head)) pieces.push({ kind: 'row', row });
-      pieces.push({ kind: 'fold', rows: rows.slice(index + head, end - tail), at: index, what: 'equal line' });
+      pieces.push({ kind: 'fold', rows: rows.slice(index + head, end - tail), at: index });
       for (const row of rows.slice(end - tail, end)) pieces.push({ kind: 'row', row });
     } else for (const row of rows.slice(index, Math.max(end, index + 1))) pieces.push({ kind: 'row', row });
     index = Math.max(end, index + 1);
@@ -114,7 +97,7 @@ export function Diff(props: {
       if (open.has(piece.at))
         return piece.rows.slice(0, 2000).map((row, at) => h(DiffRow, { row, key: `${index} ${at}` }));
       const show = (): void => setOpen(new Set([...open, piece.at]));
-      const text = `Show ${writeCounted(piece.rows.length, piece.what)}`;
+      const text = `Show ${writeCounted(piece.rows.length, 'equal line')}`;
       return el('div.diff-gap', { key: index })(moreButton(text, show));
     }),
     pieces.length > most &&

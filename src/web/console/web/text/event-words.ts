@@ -1,28 +1,11 @@
 // What happened to a recipient, in words: the members of an event as the HTTP interface tells them.
 
-import type { EventKind } from '../../../../spool/events/mail-event.ts';
-
 /** An event as far as its words need it; which members it has depends on its kind. */
 interface ToldEvent {
   readonly kind: string;
   readonly reply?: { readonly code: number; readonly enhanced?: string; readonly text?: string };
   readonly [member: string]: unknown;
 }
-
-const titles: Readonly<Record<EventKind, string>> = {
-  accepted: 'Accepted',
-  refused: 'Refused',
-  shadowed: 'Judged: a copy, of which nothing is sent',
-  delivered: 'Delivered',
-  deferred: 'Put off',
-  failed: 'Failed for good',
-  bounced: 'Sent back',
-  complained: 'Complaint',
-  suppressed: 'Put on the suppression list',
-  requeued: 'Tried again by hand',
-  dropped: 'Dropped by hand',
-  webhook_disabled: 'Webhook disabled',
-};
 
 const bounces: Readonly<Record<string, string>> = {
   hard: 'Nobody can be reached at this address.',
@@ -67,7 +50,6 @@ export function eventWords(event: ToldEvent) {
   const replied = [reply?.code, reply?.enhanced, reply?.text].filter((part) => part !== undefined && part !== '');
   const nextAt = text(event['next_attempt_at']);
   return {
-    title: wordsFor(titles, kind),
     /** Who said so: a next hop, or whoever made a report; empty where nobody is named. */
     by: text(event['host']) || text(event['remote_mta']) || text(event['reported_by']),
     /** What they said, as it came; empty where they said nothing. */

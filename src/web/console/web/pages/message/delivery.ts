@@ -3,7 +3,7 @@
 import { h, type JSX } from 'preact';
 import { useState } from 'preact/hooks';
 import { Button } from '../../parts/controls.ts';
-import { el, foreign, State, Time } from '../../parts/element.ts';
+import { el, foreign, State, stateWords, Time } from '../../parts/element.ts';
 import { empty, fault, Progress, panel } from '../../parts/surfaces.ts';
 import { useAnswer } from '../../state/api.ts';
 import type { DkimVerdict, JournalEntry, MailEvent, RecipientHistory } from '../../state/shapes.ts';
@@ -13,11 +13,11 @@ import { eventWords } from '../../text/event-words.ts';
 const drawnAtOnce = 50;
 
 function Event({ event }: { readonly event: MailEvent }): JSX.Element {
-  const { title, by, said, notes, nextAt } = eventWords(event);
+  const { by, said, notes, nextAt } = eventWords(event);
   return el('li')(
     h(Time, { at: event.at }),
     el('div')(
-      el('strong')(title),
+      el('strong')(stateWords(event.kind).word),
       by === '' ? null : el('span.soft')(' by ', foreign(by, 120)),
       said === '' ? null : el('p.mono')(foreign(said)),
       notes.map((note) => el('p.soft', { key: note })(foreign(note, 200))),
