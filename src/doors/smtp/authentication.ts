@@ -10,6 +10,7 @@ import { type Answer, replies } from './replies.ts';
 // A client's responses in SASL PLAIN (RFC 4616) and LOGIN. The password is an API token (D93).
 
 interface Login {
+  readonly mechanism: 'PLAIN' | 'LOGIN';
   readonly userName: string;
   readonly password: string;
 }
@@ -33,14 +34,9 @@ function readPlain(message: string): Login | undefined {
   if (authorization === undefined || authentication === undefined || password === undefined || rest.length > 0) {
     return undefined;
   }
-  if (authorization === '' || authorization === authentication) return { userName: authentication, password };
-  return { userName: authentication === '' ? authorization : '', password };
-}
-
-interface LoginAttempt {
-  readonly mechanism: string;
-  readonly userName: string;
-  readonly answer: Answer;
+  const isOne = authorization === '' || authorization === authentication;
+  const userName = isOne ? authentication : authentication === '' ? authorization : '';
+  return { mechanism: 'PLAIN', userName, password };
 }
 
 /** One session's authentication. */
@@ -70,17 +66,13 @@ export class Authentication extends Part<{ readonly context: DialogueContext; re
         this.#submitter = found;
         return found;
       }
-      this.#lost(submitter);
+      const { log, listener } = this.parts.context;
+      const { sessionId: session, address: client } = this.parts.client;
+      const facts = { session, listener: listener.name, client, account: submitter.account.name };
+      log.info({ ...facts, credential: submitter.credential.name }, 'token no longer valid');
+      this.forget();
       return undefined;
     });
-  }
-
-  #lost({ account, credential }: Submitter): void {
-    const { log, listener } = this.parts.context;
-    const { sessionId: session, address: client } = this.parts.client;
-    const facts = { session, listener: listener.name, client, account: account.name, credential: credential.name };
-    log.info(facts, 'token no longer valid');
-    this.forget();
   }
 
   /** Forgets the submitter (RFC 3207 §4.2); failures stay counted. */
@@ -100,10 +92,15 @@ export class Authentication extends Part<{ readonly context: DialogueContext; re
     if (mechanism === '' || rest.length > 0) return replies.authSyntax;
     switch (mechanism.toUpperCase()) {
       case 'PLAIN':
-        return this.#take(initial, replies.challenge, (message) => this.#plain(message));
+        return this.#take(initial, replies.challenge, (message) => {
+          const login = readPlain(message);
+          return login ? this.#login(login) : replies.badPlain;
+        });
       case 'LOGIN':
         return this.#take(initial, replies.userNameChallenge, (userName) =>
-          this.#take(undefined, replies.passwordChallenge, (password) => this.#login('LOGIN', { userName, password })),
+          this.#take(undefined, replies.passwordChallenge, (password) =>
+            this.#login({ mechanism: 'LOGIN', userName, password }),
+          ),
         );
       default:
         return replies.unknownMechanism;
@@ -132,26 +129,20 @@ export class Authentication extends Part<{ readonly context: DialogueContext; re
     return message === undefined ? replies.badBase64 : next(message);
   }
 
-  #plain(message: string): MaybePromise<Answer> {
-    const login = readPlain(message);
-    return login ? this.#login('PLAIN', login) : replies.badPlain;
-  }
-
-  #login(mechanism: string, login: Login): MaybePromise<Answer> {
+  #login(login: Login): MaybePromise<Answer> {
     const pause = this.parts.context.guessing.pause(this.parts.client.address);
-    return pause ? pause.then(() => this.#judge(mechanism, login)) : this.#judge(mechanism, login);
+    return pause ? pause.then(() => this.#judge(login)) : this.#judge(login);
   }
 
   /** D93: the password alone selects the token. It is looked up for every user name, so that timing reveals nothing. */
-  #judge(mechanism: string, { userName, password }: Login): MaybePromise<Answer> {
+  #judge(login: Login): MaybePromise<Answer> {
+    const { userName, password } = login;
     const tokenHash = hashToken(password);
     return whenKnown(this.parts.context.accounts.authenticateHash(tokenHash), (found) => {
       const named =
         found && (userName === 'api_token' || userName === found.account.id || userName === found.account.name);
-      if (!found || !named) return this.#guessed({ mechanism, userName, answer: replies.badCredentials });
-      if (!found.credential.scopes.has('email:send')) {
-        return this.#failed({ mechanism, userName, answer: replies.scopeMissing });
-      }
+      if (!found || !named) return this.#guessed(login);
+      if (!found.credential.scopes.has('email:send')) return this.#failed(login, replies.scopeMissing);
       this.#submitter = found;
       this.#tokenHash = tokenHash;
       return replies.authenticated;
@@ -159,21 +150,20 @@ export class Authentication extends Part<{ readonly context: DialogueContext; re
   }
 
   /** Answers a wrong token: the more of them its address has sent to any door, the longer the answer waits (D92). */
-  #guessed(attempt: LoginAttempt): MaybePromise<Answer> {
+  #guessed(login: Login): MaybePromise<Answer> {
     return whenKnown(this.parts.context.guessing.failed(this.parts.client.address), (penalty) => {
       if (penalty.kind === 'turnedAway') {
         // In a flood, wrong tokens are only counted, not logged one by one.
         this.parts.context.onAuthFailure();
         return replies.tooManyAuthFailures;
       }
-      const answer = this.#failed(attempt);
+      const answer = this.#failed(login, replies.badCredentials);
       return penalty.over ? penalty.over.then(() => answer) : answer;
     });
   }
 
-  #failed(attempt: LoginAttempt): Answer {
+  #failed({ mechanism, userName }: Login, answer: Answer): Answer {
     const { accounts, listener, log, limits, onAuthFailure } = this.parts.context;
-    const { mechanism, userName, answer } = attempt;
     this.#failures += 1;
     onAuthFailure();
     log.warn(

@@ -24,7 +24,7 @@ export class ConnectionCounter {
   readonly #limits: () => CounterLimits;
   readonly #shared: SharedConnections | undefined;
   readonly #perAddress = new Counts();
-  #waiting: (() => void)[] = [];
+  readonly #waiting: (() => void)[] = [];
 
   /** @param limits those in force, asked at each connection @param shared counts over all processes; absent: there is one */
   constructor(limits: () => CounterLimits, shared?: SharedConnections) {
@@ -36,26 +36,32 @@ export class ConnectionCounter {
   enter(): ConnectionSlot | undefined {
     if (this.open >= this.#limits().connections) return undefined;
     this.open += 1;
-    let owner: string | undefined;
     let left = false;
-    let leaveShared: (() => void) | undefined;
+    const leaving: (() => void)[] = [];
     return {
       claim: (address) => {
-        if (left || !this.#claim(address)) return false;
-        owner = address;
-        if (!this.#shared) return true;
-        const { closed, taken } = this.#takeShared(this.#shared, address);
-        return taken.then((isTaken) => {
-          if (isTaken && left) closed();
-          else if (isTaken) leaveShared = closed;
-          return isTaken && !left;
-        });
+        if (left || this.#perAddress.of(address) >= this.#limits().connectionsPerAddress) return false;
+        this.#perAddress.add(address);
+        leaving.push(() => this.#perAddress.add(address, -1));
+        const shared = this.#shared;
+        if (!shared) return true;
+        const counted = countedAddress(address);
+        return shared.take(counted, this.#limits()).then(
+          (refusal) => {
+            if (refusal !== undefined) return false;
+            if (left) shared.closed(counted);
+            else leaving.push(() => shared.closed(counted));
+            return !left;
+          },
+          () => false, // The supervisor is gone: this process is ending.
+        );
       },
       leave: () => {
         if (left) return;
         left = true;
-        this.#leave(owner);
-        leaveShared?.();
+        this.open -= 1;
+        for (const leave of leaving) leave();
+        if (this.open === 0) for (const wake of this.#waiting.splice(0)) wake();
       },
     };
   }
@@ -64,29 +70,5 @@ export class ConnectionCounter {
   empty(): Promise<void> {
     if (this.open === 0) return Promise.resolve();
     return new Promise((resolve) => void this.#waiting.push(resolve));
-  }
-
-  #claim(address: string): boolean {
-    if (this.#perAddress.of(address) >= this.#limits().connectionsPerAddress) return false;
-    this.#perAddress.add(address);
-    return true;
-  }
-
-  #takeShared(shared: SharedConnections, address: string): { taken: Promise<boolean>; closed: () => void } {
-    const counted = countedAddress(address);
-    const taken = shared.take(counted, this.#limits()).then(
-      (refusal) => refusal === undefined,
-      () => false, // The supervisor is gone: this process is ending.
-    );
-    return { taken, closed: () => shared.closed(counted) };
-  }
-
-  #leave(owner: string | undefined): void {
-    this.open -= 1;
-    if (this.open === 0) {
-      for (const wake of this.#waiting) wake();
-      this.#waiting = [];
-    }
-    if (owner !== undefined) this.#perAddress.add(owner, -1);
   }
 }

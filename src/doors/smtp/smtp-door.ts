@@ -62,18 +62,6 @@ export interface SmtpDoorNext extends Pick<SmtpDoorParts, 'settings' | 'tls'> {
   readonly accounts: Pick<DoorAccounts, 'submitter'>;
 }
 
-/** A prepared change of settings; one of its two functions is called, once. */
-export interface SmtpDoorChange {
-  /**
-   * Applies the settings at once. Sessions of unchanged listeners go on, under the new limits. Sessions of listeners that
-   * are removed or have other settings get 421 once their message in flight is done with.
-   * @param drainMs milliseconds after which the latter sessions are cut
-   * @returns where the door listens now
-   */
-  commit(drainMs: number): readonly BoundListener[];
-  abort(): Promise<void>;
-}
-
 /** How often deadlines are checked, in milliseconds; a deadline can be noticed that much late. */
 const sweepMs = 200;
 /** Once this many octets came without an empty line, the reader finds the header section too large, whatever follows. */
@@ -188,15 +176,23 @@ export class SmtpDoor extends Part<SmtpDoorParts> {
     return this.#served.map(({ bound }) => bound);
   }
 
-  /** Prepares other settings: new listeners are bound and wait. @throws ConfigurationError for a listener that cannot work or be bound */
-  async prepare(next: SmtpDoorNext): Promise<SmtpDoorChange> {
+  /**
+   * Prepares other settings: new listeners are bound and wait. One of the two functions that it gives is called, once.
+   * @throws ConfigurationError for a listener that cannot work or be bound
+   */
+  async prepare(next: SmtpDoorNext) {
     const { settings, accounts } = next;
     for (const listener of settings.listeners) checkListener(listener, accounts, this.parts.bounces);
     const changes = compareListeners(this.#served, settings.listeners);
     const tls = usesTls(settings.listeners) ? next.tls(settings.hostname) : undefined;
     const opened = await this.#openAll(changes.added, tls);
     return {
-      commit: (drainMs) => {
+      /**
+       * Applies the settings at once. Sessions of unchanged listeners go on, under the new limits. Sessions of listeners that
+       * are removed or have other settings get 421 once their message in flight is done with.
+       * @param drainMs milliseconds after which the latter sessions are cut @returns where the door listens now
+       */
+      commit: (drainMs: number): readonly BoundListener[] => {
         this.#settings = settings;
         for (const { served, next: listener, isChanged } of changes.kept) {
           if (isChanged) this.#change(served, listener, drainMs);
@@ -207,7 +203,7 @@ export class SmtpDoor extends Part<SmtpDoorParts> {
         for (const served of changes.removed) void this.#retire(served, drainMs);
         return this.#served.map(({ bound }) => bound);
       },
-      abort: async () => {
+      abort: async (): Promise<void> => {
         await Promise.all(opened.map((served) => this.#retire(served, 0)));
       },
     };

@@ -183,12 +183,8 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     return undefined;
   }
 
-  onEndlessLine(): void {
-    this.#act(replies.endlessLine);
-  }
-
-  onBareLineEnd(): void {
-    this.#act(replies.bareLineEnd);
+  onBrokenLine(answer: Answer): void {
+    this.#act(answer);
   }
 
   onData(data: DataReader): Promise<void> {

@@ -1,6 +1,7 @@
 // Cuts the client's octets into lines and message (RFC 5321 §2.3.8), by positions in the stream, however it comes in chunks.
 
 import type { DataReader } from './data-reader.ts';
+import { type Answer, replies } from './replies.ts';
 import { LibraryReader } from './smtp-library.ts';
 
 /** RFC 4954 §4: an AUTH line has at most 12,288 octets with its CRLF. The dialogue limits other commands further. */
@@ -16,10 +17,8 @@ export interface WireListener {
   onLine(line: Buffer): Promise<void> | undefined;
   /** A line with more than `maxLineOctets`; its octets are dropped. */
   onOverlongLine(): Promise<void> | undefined;
-  /** A line with more than `maxReadOctets`, ended or not. */
-  onEndlessLine(): void;
-  /** A CR or LF that is not part of a CRLF stands in a command line. */
-  onBareLineEnd(): void;
+  /** A line is broken in a way that ends the session. */
+  onBrokenLine(answer: Answer): void;
   /** The end of data came, or so much data that reading on is pointless. */
   onData(data: DataReader): Promise<void> | undefined;
   /** All octets that have come are used up; `partialLine` tells whether they end inside a line. */
@@ -119,13 +118,13 @@ export class WireReader extends LibraryReader {
     this.#at = chunk.length;
     const end = Math.min(cr < 0 ? chunk.length : cr, lf < 0 ? chunk.length : lf);
     if (this.#skipped + end - start > maxReadOctets) {
-      this.#listener.onEndlessLine();
+      this.#listener.onBrokenLine(replies.endlessLine);
     } else if (lf >= 0 && (cr < 0 || lf < cr)) {
-      this.#listener.onBareLineEnd();
+      this.#listener.onBrokenLine(replies.bareLineEnd);
     } else if (cr < 0 || cr + 1 === chunk.length) {
       this.#keepPartial(chunk, start);
     } else if (chunk[cr + 1] !== lineFeed) {
-      this.#listener.onBareLineEnd();
+      this.#listener.onBrokenLine(replies.bareLineEnd);
     } else {
       this.#at = cr + 2;
       return this.#handOver(chunk.subarray(start, cr));

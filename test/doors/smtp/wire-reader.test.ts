@@ -15,8 +15,7 @@ test('no further line is cut while the listener waits for its replies to be read
       return lines.length % 2 === 0 ? new Promise<void>((resolve) => (wake = resolve)) : undefined;
     },
     onOverlongLine: () => undefined,
-    onEndlessLine: () => undefined,
-    onBareLineEnd: () => undefined,
+    onBrokenLine: () => undefined,
     onData: () => undefined,
     onDrained: () => undefined,
     onEnd: () => undefined,
