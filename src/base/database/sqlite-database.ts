@@ -10,16 +10,14 @@ import type { DatabaseFailure } from './sqlite-errors.ts';
 
 // What the two threads say to each other: requests and replies, many in one message.
 
-/** Which result of a statement is wanted: its rows, the number of rows it changed, or an Attempt. */
-export type Wanted = 'rows' | 'changes' | 'attempt';
+/** Which result of a statement is wanted: its rows, the number of rows it changed, an Attempt, or how many milliseconds all took. */
+export type Wanted = 'rows' | 'changes' | 'attempt' | 'time';
 
 /** A request of the main thread to the worker. The reply has the same `id`. */
 export type DatabaseRequest = { readonly id: number } & (
   | ({ readonly kind: 'read' } & Change)
-  /** A change outside a transaction, and `more` where it changed a row. Changes that wait together share one transaction. */
+  /** A change outside a transaction, and `more` where it changed a row or the time is wanted. What waits together shares a transaction. */
   | ({ readonly kind: 'write'; readonly wanted: Wanted; readonly more?: readonly Change[] } & Change)
-  /** Changes in a transaction of their own. The reply's value is how many milliseconds they took. */
-  | { readonly kind: 'atOnce'; readonly statements: readonly Change[] }
   /** Begins a transaction, whose id is the request's. The reply comes once it has begun. */
   | { readonly kind: 'begin' }
   | ({ readonly kind: 'inside'; readonly transaction: number; readonly wanted: Wanted } & Change)
@@ -138,8 +136,8 @@ class SqliteDatabase implements Database {
     return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', sql, params }));
   }
 
-  async atOnce(changes: readonly Change[]): Promise<number> {
-    return Number(await this.#fromOutside({ kind: 'atOnce', statements: changes }));
+  async atOnce([first, ...more]: readonly Change[]): Promise<number> {
+    return first ? Number(await this.#fromOutside({ kind: 'write', wanted: 'time', ...first, more })) : 0;
   }
 
   async runWith(first: Change, others: readonly Change[]): Promise<boolean> {

@@ -24,7 +24,7 @@ class SqliteConnection {
   /** Runs a statement. @throws what SQLite throws, except that an attempt returns a violated constraint */
   run({ sql, params = [] }: Change, wanted: Wanted): readonly Row[] | number | Attempt {
     if (wanted === 'rows') return this.#prepare(sql).all(...params);
-    if (wanted === 'changes') return Number(this.#prepare(sql).run(...params).changes);
+    if (wanted !== 'attempt') return Number(this.#prepare(sql).run(...params).changes);
     try {
       return { changes: Number(this.#prepare(sql).run(...params).changes) };
     } catch (thrown) {
@@ -55,7 +55,7 @@ const queuePauseMs = 50;
 const mostTogether = 256;
 
 type Of<Kind extends DatabaseRequest['kind']> = Extract<DatabaseRequest, { readonly kind: Kind }>;
-type Waiting = (Of<'write'> | Of<'atOnce'> | Of<'begin'> | Of<'migrate'>) & { readonly until: number };
+type Waiting = (Of<'write'> | Of<'begin'> | Of<'migrate'>) & { readonly until: number };
 
 const locked: DatabaseFailure = {
   message: 'Another program holds the lock on the database',
@@ -212,8 +212,7 @@ export class SqliteExecutor {
     else if (head.kind === 'write') this.#writeTogether();
     else {
       this.#next();
-      if (head.kind === 'begin') this.#begin(head);
-      else this.#atOnce(head);
+      this.#begin(head);
     }
     return true;
   }
@@ -241,23 +240,12 @@ export class SqliteExecutor {
     return true;
   }
 
-  #atOnce({ id, statements }: Of<'atOnce'>): void {
-    const began = performance.now();
-    try {
-      for (const statement of statements) this.#writing.run(statement, 'changes');
-      const failure = this.#commit();
-      this.#reply(failure ? { id, failure } : { id, value: performance.now() - began });
-    } catch (thrown) {
-      this.#fail(id, failureOf(thrown));
-    }
-    // Where one of them failed, nothing is kept; SQLite itself may have rolled back already.
-    if (this.#database.isTransaction) this.#database.exec('ROLLBACK');
-  }
-
   /** Runs the changes at the head of the queue in one transaction. A change that fails is rolled back alone. */
   #writeTogether(): void {
     const replies: DatabaseReply[] = [];
-    for (let head = this.#queue[0]; head?.kind === 'write' && replies.length < mostTogether; head = this.#queue[0]) {
+    for (let head = this.#queue[0]; head?.kind === 'write'; head = this.#queue[0]) {
+      // What is timed begins a transaction, so that none has several of them.
+      if (replies.length >= (head.wanted === 'time' ? 1 : mostTogether)) break;
       this.#next();
       replies.push(this.#savepoint(head));
       if (!this.#database.isTransaction) break;
@@ -270,12 +258,13 @@ export class SqliteExecutor {
 
   #savepoint(request: Of<'write'>): DatabaseReply {
     const { id, wanted, more = [] } = request;
+    const began = performance.now();
     try {
       this.#database.exec('SAVEPOINT one');
       const value = this.#writing.run(request, wanted);
-      if (value !== 0) for (const other of more) this.#writing.run(other, 'changes');
+      if (value !== 0 || wanted === 'time') for (const other of more) this.#writing.run(other, 'changes');
       this.#database.exec('RELEASE one');
-      return { id, value };
+      return { id, value: wanted === 'time' ? performance.now() - began : value };
     } catch (thrown) {
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK TO one; RELEASE one');
       return { id, failure: failureOf(thrown) };

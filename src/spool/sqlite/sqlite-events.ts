@@ -1,23 +1,13 @@
 // Keeps events in the spool's database, written in the transaction of the change that they report.
 
 import type { Migrations, Row } from '../../base/database/database.ts';
-import { type DatabaseSync, migrateSqlite, type StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, migrateSqlite } from '../../base/database/sqlite-file.ts';
 import { ask, type StoreSteps } from '../core/steps.ts';
 import { type EncodedEvent, shareNumbers, shares } from '../encoded-event.ts';
-import type { EventQuery, EventSearch } from '../events/event-store.ts';
+import type { EventQuery } from '../events/event-store.ts';
 import { type EventKind, type EventShare, eventKinds } from '../events/mail-event.ts';
-import {
-  type EventSource,
-  type EventTables,
-  eventNews,
-  examinedAtOnce,
-  keyNumber,
-  newestEvent,
-  readEvents,
-  searchEvents,
-} from '../search/find-events.ts';
+import { type EventSource, type EventTables, examinedAtOnce, keyNumber } from '../search/find-events.ts';
 import { integer } from '../stored-rows.ts';
-import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
 
 /** Kinds that most events of their share have: they are found among the events of the account. */
 const common: ReadonlySet<string> = new Set(['accepted', 'delivered', 'refused'] satisfies EventKind[]);
@@ -147,7 +137,8 @@ function* ofKinds(kinds: EventQuery['kinds'], after: number): StoreSteps<readonl
   return [{ ...plain, from, values: [JSON.stringify(kinds)], high: until, until }];
 }
 
-const tables: EventTables = {
+/** What SQLite's events are read from. What they are found by is written behind the commits (event-follower.ts). */
+export const sqliteEventTables: EventTables = {
   newest: "SELECT seq AS newest FROM sqlite_sequence WHERE name = 'mail_events'",
   filed: ({ account, message, kinds }, { low }) =>
     message === undefined && account === undefined
@@ -160,30 +151,12 @@ const tables: EventTables = {
   spans: (span) => [span],
 };
 
-/** The events of one database. What they are found by is written behind the commits (event-follower.ts). */
-export class SqliteEvents {
-  readonly #add: StatementSync;
-  readonly #steps: RunSteps;
-
-  /** Brings the tables up to date. */
-  constructor(database: DatabaseSync) {
-    migrateSqlite(database, eventMigrations);
-    this.#add = database.prepare(
-      'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
-    );
-    this.#steps = stepsOn(database);
-  }
-
-  /** Writes an event, in the transaction of the change that it reports. @param at its time as it is stored */
-  add({ account, kind, message, json }: EncodedEvent, at: number): void {
-    this.#add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
-  }
-
-  // Questions about events, as `EventTable` has them.
-  /** @param stored turns a wall time into the time that is kept */
-  readonly search = (query: EventSearch, stored = (time: number) => time) =>
-    this.#steps(searchEvents(tables, query, stored));
-  readonly read = (query: EventQuery) => this.#steps(readEvents(tables, query));
-  readonly news = (after: number) => this.#steps(eventNews(tables, after));
-  readonly newest = () => this.#steps(newestEvent(tables));
+/** Makes what writes an event in the transaction of the change that it reports, once the tables are up to date. `at`: as it is stored */
+export function eventWriter(database: DatabaseSync) {
+  migrateSqlite(database, eventMigrations);
+  const add = database.prepare(
+    'INSERT INTO mail_events (at, account, share, kind, queue_id, event) VALUES (?, ?, ?, ?, ?, ?)',
+  );
+  return ({ account, kind, message, json }: EncodedEvent, at: number): void =>
+    void add.run(at, account, shareNumbers[eventKinds[kind].share], kind, message, json);
 }

@@ -13,6 +13,7 @@ import type { HoldRule } from '../hold.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { SqliteJournal } from '../journal/writer/journal-tables.ts';
 import type { ReportKey } from '../reports/report.ts';
+import { eventNews, newestEvent, readEvents, searchEvents } from '../search/find-events.ts';
 import type { ClaimQuery, ListQuery, Spool } from '../spool.ts';
 import { type KeptSettings, keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import { keptClientId } from '../stored-rows.ts';
@@ -21,7 +22,7 @@ import { EventFollower, followedAtOnce } from './event-follower.ts';
 import type { SpoolLock } from './file/sqlite-lock.ts';
 import { spreadAll } from './in-flight.ts';
 import { RecipientClaims, StoredHolds } from './sqlite-claims.ts';
-import { SqliteEvents } from './sqlite-events.ts';
+import { eventWriter, sqliteEventTables } from './sqlite-events.ts';
 import { type AddCall, Attempts, StoredMessages } from './sqlite-messages.ts';
 import { Retention, StoredQueue } from './sqlite-retention.ts';
 import { SpoolPart, type SpoolTables, tablesOf } from './sqlite-tables.ts';
@@ -98,7 +99,7 @@ interface StoreFiles {
 export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFiles> {
   readonly #messages = new StoredMessages(this.parts);
   readonly #retention = new Retention({ ...this.parts, messages: this.#messages });
-  readonly #events = new SqliteEvents(this.parts.database);
+  readonly #writeEvent = eventWriter(this.parts.database);
   readonly #journal = new SqliteJournal(this.parts.database);
   readonly #follower = new EventFollower(
     this.parts.database,
@@ -176,14 +177,15 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     holds: () => this.#holds.read(),
     oldest: () => this.#queue.oldest(),
     waiting: (limit: number) => this.#queue.waiting(limit),
-    events: (query: EventQuery) => this.#events.read(query),
-    searchEvents: (query: EventSearch) => this.#events.search(query, (time) => this.clock.stored(time)),
-    newestEvent: () => this.#events.newest(),
+    events: (query: EventQuery) => this.parts.steps(readEvents(sqliteEventTables, query)),
+    searchEvents: (query: EventSearch) =>
+      this.parts.steps(searchEvents(sqliteEventTables, query, (time) => this.clock.stored(time))),
+    newestEvent: () => this.parts.steps(newestEvent(sqliteEventTables)),
     /** Makes what is made behind the commits, within a bound. */
     catchUp: (): void => {
       for (let slices = 0; slices < slicesForReader && this.#follower.unfiled > 0 && this.follow(); ) slices += 1;
     },
-    eventNews: (after: number) => this.#events.news(after),
+    eventNews: (after: number) => this.parts.steps(eventNews(sqliteEventTables, after)),
     usedKey: (...use: Parameters<typeof findKey>) => this.parts.steps(findKey(...use)),
   };
 
@@ -205,7 +207,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
   }
 
   #addEvents(events: readonly EncodedEvent[]): void {
-    for (const event of events) this.#events.add(event, this.clock.stored(event.at));
+    for (const event of events) this.#writeEvent(event, this.clock.stored(event.at));
     this.#unfiled += events.length;
   }
 

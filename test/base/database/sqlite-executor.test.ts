@@ -23,8 +23,8 @@ test('changes that follow one another give others the lock, and questions an ans
   // Each in a transaction of its own, as the journal's index is filled.
   const many = 8_000;
   const change = (id: number): DatabaseRequest => ({
-    ...{ id, kind: 'atOnce' },
-    statements: [{ sql: 'INSERT INTO numbers VALUES ($1)', params: [id] }],
+    ...{ id, kind: 'write', wanted: 'time' },
+    ...{ sql: 'INSERT INTO numbers VALUES ($1)', params: [id] },
   });
   executor.receive(Array.from({ length: many }, (_, at) => change(at + 2)));
   const answered = replies.length - 1;

@@ -13,10 +13,10 @@ import { SqliteJournal } from '../../../src/spool/journal/writer/journal-tables.
 import { examinedAtOnce } from '../../../src/spool/search/find-events.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { EventFollower } from '../../../src/spool/sqlite/event-follower.ts';
-import { SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
+import { sqliteEvents } from '../../support/sqlite-events.ts';
 
 const limits = { ageMilliseconds: 1000, mail: 1_000_000, refusals: 1_000_000, copies: 1_000_000 };
 const reply = { code: 250, text: 'ok' };
@@ -38,7 +38,7 @@ function eventOf(number: number, account = 'dev'): EventFacts {
 
 function opened() {
   const database = openSqliteFile(file);
-  const events = new SqliteEvents(database);
+  const events = sqliteEvents(database);
   const add = (from: number, to: number, at = someTime): void => {
     database.exec('BEGIN');
     for (let number = from; number < to; number += 1) events.add(encodeEvent(eventOf(number)), at);

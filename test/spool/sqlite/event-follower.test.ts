@@ -10,9 +10,10 @@ import { uuidv7 } from '../../../src/base/ids.ts';
 import { encodeEvent } from '../../../src/spool/encoded-event.ts';
 import type { EventFacts } from '../../../src/spool/events/mail-event.ts';
 import { EventFollower, fileEvents, followedAtOnce } from '../../../src/spool/sqlite/event-follower.ts';
-import { keysOfKinds, messageKey, SqliteEvents } from '../../../src/spool/sqlite/sqlite-events.ts';
+import { keysOfKinds, messageKey } from '../../../src/spool/sqlite/sqlite-events.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
+import { sqliteEvents } from '../../support/sqlite-events.ts';
 
 const limits = { ageMilliseconds: 1000, mail: 1_000_000, refusals: 1_000_000, copies: 1_000_000 };
 const reply = { code: 250, text: 'ok' };
@@ -31,7 +32,7 @@ function eventOf(number: number, account = 'dev'): EventFacts {
 
 function opened(name = 'spool.db') {
   const database = openSqliteFile(join(folder, name));
-  return { database, events: new SqliteEvents(database) };
+  return { database, events: sqliteEvents(database) };
 }
 
 function count(database: ReturnType<typeof opened>['database'], sql: string): number {

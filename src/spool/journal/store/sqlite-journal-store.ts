@@ -15,11 +15,6 @@ const readForPage = 2000;
 const bounds = 'j.seq BETWEEN $1 AND $2 ORDER BY j.seq DESC LIMIT $3';
 const plain = `SELECT ${itemColumns} FROM journal j WHERE ${bounds}`;
 const byOutcome = `SELECT ${itemColumns} FROM journal j WHERE j.outcome = $4 AND j.outcome > 2 AND ${bounds}`;
-/** Rows that the words leave, of which those of an outcome are looked for: so many at once, and so often for a page. */
-const candidatesAtOnce = 1500;
-const outcomeRounds = 2;
-const candidates = `SELECT w.rowid AS seq FROM journal_words w
-  WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
 const byWords = `SELECT ${itemColumns} FROM journal_words w JOIN journal j ON j.seq = w.rowid
   WHERE journal_words MATCH $4 AND w.rowid BETWEEN $1 AND $2 ORDER BY w.rowid DESC LIMIT $3`;
 
@@ -81,30 +76,6 @@ async function readDown(
   return next < low;
 }
 
-/** Reads rows of the outcome that most have, and no index, among those that the words leave. @returns whether all were examined */
-async function readOutcome(
-  database: Queryable,
-  match: string,
-  outcome: number,
-  { page, low, high }: Reading,
-): Promise<boolean> {
-  let next = high;
-  for (let round = 0; round < outcomeRounds && next >= low; round += 1) {
-    const values = [low, next, candidatesAtOnce, match];
-    const rows = await database.query(
-      `SELECT ${itemColumns} FROM (${candidates}) c JOIN journal j ON j.seq = c.seq WHERE j.outcome = $5 ORDER BY j.seq DESC LIMIT $6`,
-      [...values, outcome, page.wanted()],
-    );
-    page.look(rows);
-    if (page.isFull) return page.last <= low;
-    const [edge] = await database.query(`SELECT min(seq) AS last, count(*) AS rows FROM (${candidates})`, values);
-    if (Number(edge?.['rows'] ?? 0) < candidatesAtOnce) return true;
-    page.last = Number(edge?.['last']);
-    next = page.last - 1;
-  }
-  return next < low;
-}
-
 async function findRows(database: Queryable, query: JournalQuery): Promise<JournalPage> {
   const words = query.text === undefined ? undefined : searchedWords(query.text);
   if (words?.length === 0) return { items: [] };
@@ -119,12 +90,7 @@ async function findRows(database: Queryable, query: JournalQuery): Promise<Journ
   const rest = Math.min(high, indexed);
   if (!isTailRead || page.isFull) return { items: page.items, next: page.last };
   if (rest < low) return { items: page.items };
-  const { outcome } = query;
-  const isCommon = outcome !== undefined && outcomeNumbers[outcome] <= 2;
-  const reading = { page, low, high: rest };
-  const isWhole = isCommon
-    ? await readOutcome(database, matchOf(query, words) ?? '', outcomeNumbers[outcome], reading)
-    : await readDown(database, sourceOf(query, words), reading);
+  const isWhole = await readDown(database, sourceOf(query, words), { page, low, high: rest });
   return { items: page.items, ...(isWhole ? {} : { next: page.last }) };
 }
 
