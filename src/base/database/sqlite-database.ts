@@ -6,7 +6,7 @@ import { FaultWatch } from '../fault/fault-watch.ts';
 import { environmentOfThread } from '../load/compiled-code.ts';
 import type { Logger } from '../log.ts';
 import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
-import type { DatabaseFailure } from './sqlite-errors.ts';
+import { type DatabaseFailure, errorOf } from './sqlite-errors.ts';
 
 // What the two threads say to each other: requests and replies, many in one message.
 
@@ -301,10 +301,6 @@ export async function openDatabase(file: string, options: OpenDatabaseOptions = 
   return database;
 }
 
-function storeError({ message, code, unavailable }: DatabaseFailure): Error {
-  if (unavailable) {
-    const retryAfterSeconds = unavailable === 'room' ? roomRetrySeconds : busyRetrySeconds;
-    return new Unavailable(message, { reason: unavailable, retryAfterSeconds });
-  }
-  return Object.assign(new Error(message), code === undefined ? {} : { code });
+function storeError(failure: DatabaseFailure): Error {
+  return errorOf(failure, failure.unavailable === 'room' ? roomRetrySeconds : busyRetrySeconds);
 }

@@ -1,6 +1,6 @@
 // What SQLite's result codes mean to us (https://www.sqlite.org/rescode.html).
 
-import { errorCode, errorMessage, type Unavailable } from '../errors.ts';
+import { errorCode, errorMessage, Unavailable } from '../errors.ts';
 import type { ConstraintKind } from './database.ts';
 
 /** Result codes that say that the database cannot be written now, whatever was to be written. */
@@ -82,6 +82,12 @@ export function isUnreadable(thrown: unknown): boolean {
 export function failureOf(thrown: unknown): DatabaseFailure {
   const unavailable = whyUnwritable(sqliteCode(thrown));
   return { message: sqliteMessage(thrown), code: errorCode(thrown), unavailable };
+}
+
+/** The error of a failure. @param retryAfterSeconds of one that may pass */
+export function errorOf({ message, code, unavailable }: DatabaseFailure, retryAfterSeconds: number): Error {
+  if (unavailable) return new Unavailable(message, { reason: unavailable, retryAfterSeconds });
+  return Object.assign(new Error(message), code === undefined ? {} : { code });
 }
 
 // Extended result codes (https://www.sqlite.org/rescode.html#extrc).

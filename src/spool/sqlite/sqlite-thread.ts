@@ -3,7 +3,7 @@
 
 import type { Worker } from 'node:worker_threads';
 import { type Clock, readClock } from '../../base/clock.ts';
-import type { DatabaseFailure } from '../../base/database/sqlite-errors.ts';
+import { type DatabaseFailure, errorOf } from '../../base/database/sqlite-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Grouped, GroupQueue } from '../core/group-queue.ts';
 import type { AddOctets, EncodedAdd, ReadBatch, SpoolFault, WorkerMessage, WriteBatch } from './sqlite-protocol.ts';
@@ -234,8 +234,10 @@ function pack(batch: readonly Write[], target: Buffer): void {
   }
 }
 
-function storeError({ message, code, unavailable }: DatabaseFailure): Error {
-  const text = unavailable === 'share' ? message : `The spool failed: ${message}`;
-  if (unavailable) return new Unavailable(text, { reason: unavailable, retryAfterSeconds });
-  return Object.assign(new Error(text), code ? { code } : {});
+function storeError(failure: DatabaseFailure): Error {
+  const { message, unavailable } = failure;
+  return errorOf(
+    unavailable === 'share' ? failure : { ...failure, message: `The spool failed: ${message}` },
+    retryAfterSeconds,
+  );
 }

@@ -2,11 +2,10 @@
 // done in slices, each a transaction that keeps the file's lock for some milliseconds only, so that an accept does not wait.
 
 import type { Change, Database } from '../../../base/database/database.ts';
-import { Unavailable } from '../../../base/errors.ts';
 import { Part } from '../../../base/part.ts';
 import type { JournalLimits, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
-import { fillSoundWords, fillWords, matchOf } from './words.ts';
+import { fillWords, matchOf } from './words.ts';
 
 /** Octets of content that are removed in one slice, about: each of its pages costs time. */
 const octetsAtOnce = 8_388_608;
@@ -129,21 +128,15 @@ export class SqliteTender extends Part<{
     if (isRest && !this.#mayFillRest) return false;
     if (isRest) this.#mayFillRest = false;
     const octets = Number(found?.['octets']);
-    const fill = (sql: string): Promise<number> =>
+    await pace.take(() =>
       this.parts.database.atOnce([
-        { sql: `${sql} AND ${isStill}`, params: span },
+        { sql: `${fillWords} AND ${isStill}`, params: span },
         ...counts.map((count) => ({ sql: count, params: span })),
         {
           sql: 'UPDATE journal_state SET indexed = $2, octets = octets + $3 WHERE indexed = $1',
           params: [...span, octets],
         },
-      ]);
-    // A row whose facts are no JSON fails the first statement, and with it would all later rows.
-    await pace.take(() =>
-      fill(fillWords).catch((thrown: unknown) => {
-        if (thrown instanceof Unavailable) throw thrown;
-        return fill(fillSoundWords);
-      }),
+      ]),
     );
     this.#oweMerges();
     return true;

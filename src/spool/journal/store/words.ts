@@ -115,14 +115,11 @@ const words = ['subject', 'sender', 'mailer', 'recipients']
   .map((path) => `coalesce(json_extract(facts, '$.${path}'), '')`)
   .join(" || ' ' || ");
 
-/** Fills the index of the rows behind $1 up to $2. It fails where the facts of a row are no JSON. */
+/** Fills the index of the rows behind $1 up to $2. Those whose facts are no JSON are found by their account and outcome alone. */
 export const fillWords = `INSERT INTO journal_words (rowid, keys, words)
-  SELECT seq, ${keys}, ${words} FROM journal WHERE seq > $1 AND seq <= $2`;
-
-/** The same, where some of the rows are damaged: these are found by their account and outcome alone. */
-export const fillSoundWords = `INSERT INTO journal_words (rowid, keys, words)
-  SELECT seq, ${keys}, ${words} FROM (SELECT seq, account, outcome, iif(json_valid(facts), facts, '{}') AS facts FROM journal)
-  WHERE seq > $1 AND seq <= $2`;
+  WITH rows AS MATERIALIZED (SELECT seq, account, outcome, iif(json_valid(facts), facts, '{}') AS facts
+    FROM journal WHERE seq > $1 AND seq <= $2)
+  SELECT seq, ${keys}, ${words} FROM rows WHERE true`;
 
 /** The question of a query to the index; undefined where every row fits, but for what the index does not know. */
 export function matchOf(query: JournalQuery, searched: readonly string[] | undefined): string | undefined {
