@@ -5,9 +5,9 @@ import { settleThread } from '../load/compiled-code.ts';
 import type { DatabaseWorkerData, FromWorker, ToWorker } from './sqlite-database.ts';
 import { SqliteExecutor } from './sqlite-executor.ts';
 
-function serve(port: MessagePort, { file, isDurable, ...times }: DatabaseWorkerData): void {
+function serve(port: MessagePort, data: DatabaseWorkerData): void {
   const post = (message: FromWorker): void => port.postMessage(message, []);
-  const executor = new SqliteExecutor({ file, isDurable }, times, post);
+  const executor = new SqliteExecutor(data, post);
   port.on('message', (message: ToWorker) => {
     if (message !== 'close') {
       executor.receive(message);
@@ -21,5 +21,4 @@ function serve(port: MessagePort, { file, isDurable, ...times }: DatabaseWorkerD
 }
 
 if (!parentPort) throw new Error('This file runs as a worker thread of the database only');
-const data: DatabaseWorkerData = workerData;
-serve(parentPort, data);
+serve(parentPort, workerData);

@@ -87,11 +87,7 @@ export class SqliteExecutor {
   #restsUntil = 0;
 
   /** @throws Error where the file cannot be opened */
-  constructor(
-    { file, isDurable }: Omit<DatabaseWorkerData, keyof DatabaseTimes>,
-    times: DatabaseTimes,
-    post: (replies: readonly DatabaseReply[]) => void,
-  ) {
+  constructor({ file, isDurable, ...times }: DatabaseWorkerData, post: (replies: readonly DatabaseReply[]) => void) {
     const database = openSqliteFile(file);
     // In WAL mode this leaves out the sync of each commit alone: the file is never damaged, and the next commit of another
     // connection that syncs takes these along.

@@ -10,7 +10,6 @@ import {
   fsyncSync,
   mkdirSync,
   openSync,
-  readSync,
   renameSync,
   rmSync,
   statSync,
@@ -51,20 +50,6 @@ export const markAsComplete = `INSERT INTO backup_about VALUES (1, ${form}, ?)`;
 /** Is called with the present step of the work and the fraction of it that is done, 0 to 1. */
 export type Progress = (step: string, fraction: number) => void;
 
-/** The size that a SQLite file's header states (https://www.sqlite.org/fileformat.html §1.3); undefined for other files. */
-function toldOctets(file: string): number | undefined {
-  const head = Buffer.alloc(100);
-  const descriptor = openSync(file, 'r');
-  try {
-    if (readSync(descriptor, head, 0, head.length, 0) < head.length) return undefined;
-  } finally {
-    closeSync(descriptor);
-  }
-  if (head.toString('latin1', 0, 16) !== 'SQLite format 3\0') return undefined;
-  const pageOctets = head.readUInt16BE(16);
-  return head.readUInt32BE(28) * (pageOctets === 1 ? 65_536 : pageOctets);
-}
-
 /** Opens a backup to read it. @throws Error naming the file and what is wrong with it */
 function openBackup(file: string): DatabaseSync {
   const wrong = (why: string): Error => new Error(`"${file}" ${why}`);
@@ -72,9 +57,6 @@ function openBackup(file: string): DatabaseSync {
   const found = statSync(file, { throwIfNoEntry: false });
   if (!found) throw wrong('does not exist');
   if (!found.isFile()) throw wrong('is no file');
-  const told = toldOctets(file);
-  if (told === undefined) throw wrong('is no backup of Postern');
-  if (found.size < told) throw wrong(`is cut short: it has ${found.size} octets of ${told}`);
   const database = new DatabaseSync(file, { readOnly: true });
   try {
     const about = hasTable(database, 'backup_about') && database.prepare('SELECT form FROM backup_about').get();
@@ -86,7 +68,7 @@ function openBackup(file: string): DatabaseSync {
     database.close();
     throw error instanceof Error && error.message.startsWith(`"${file}"`)
       ? error
-      : wrong(`cannot be read: ${errorMessage(error)}`);
+      : wrong(`is no backup of Postern, or not whole: ${errorMessage(error)}`);
   }
 }
 

@@ -10,10 +10,8 @@ import { scratchFolder } from '../../support/scratch.ts';
 test('changes that follow one another give others the lock, and questions an answer, before the last of them', async () => {
   const file = join(scratchFolder(), 'postern.db');
   const replies: DatabaseReply[] = [];
-  const executor = new SqliteExecutor(
-    { file, isDurable: false },
-    { patienceMs: 60_000, transactionMs: 10_000 },
-    (more) => replies.push(...more),
+  const executor = new SqliteExecutor({ file, isDurable: false, patienceMs: 60_000, transactionMs: 10_000 }, (more) =>
+    replies.push(...more),
   );
   onTestFinished(() => executor.close());
   const table = { owner: 'test', steps: ['CREATE TABLE numbers (n INTEGER)'] };

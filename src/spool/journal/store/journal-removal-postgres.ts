@@ -4,6 +4,7 @@
 import type { Database, Row } from '../../../base/database/database.ts';
 import { partitionsOf, waitShortly } from '../../../base/database/postgres-migrations.ts';
 import { errorCode, Unavailable } from '../../../base/errors.ts';
+import { Part } from '../../../base/part.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
 import { isCopyByKeys, outcomeNumbers, timeOf } from '../journal-row.ts';
 
@@ -61,18 +62,14 @@ function totalOf(sums: ReadonlyMap<string, Sum>): number {
 }
 
 /** Removes from the journal of one database. Octets of content are summed as they come, and anew after a while. */
-export class JournalRemoval {
-  readonly #database: Database;
-  readonly #limits: JournalLimits;
-  readonly #onRemoved: (removed: Removed, count: number) => void;
+export class JournalRemoval extends Part<{
+  readonly database: Database;
+  readonly limits: JournalLimits;
+  readonly onRemoved: (removed: Removed, count: number) => void;
+}> {
   #sums = new Map<string, Sum>();
   /** Since when they are summed, by this process's own clock. */
   #since = Number.NEGATIVE_INFINITY;
-
-  /** @param onRemoved told of what was removed, with the number of rows */
-  constructor(database: Database, limits: JournalLimits, onRemoved: (removed: Removed, count: number) => void) {
-    [this.#database, this.#limits, this.#onRemoved] = [database, limits, onRemoved];
-  }
 
   /** Octets of all content together; what others have removed in the last hour may be among them. */
   async contentOctets(): Promise<number> {
@@ -82,8 +79,8 @@ export class JournalRemoval {
 
   /** Removes some of what is too old or too much. @param now of this host; the server's counts if earlier @returns whether there is more */
   async remove(now: number): Promise<boolean> {
-    const [server] = await this.#database.query(time);
-    const limit = Math.min(now, Math.floor(Number(server?.['time']))) - this.#limits.keepDays * dayMs;
+    const [server] = await this.parts.database.query(time);
+    const limit = Math.min(now, Math.floor(Number(server?.['time']))) - this.parts.limits.keepDays * dayMs;
     const isMore = [
       await this.#removeAged(limit),
       await this.#removeMany('refusals'),
@@ -96,12 +93,12 @@ export class JournalRemoval {
   /** Counts the rows of a table; one that is too large to be counted in the time of a statement is estimated. */
   async #countedRows(name: string): Promise<number> {
     try {
-      const [row] = await this.#database.query(`SELECT count(*) AS rows FROM ${name}`);
+      const [row] = await this.parts.database.query(`SELECT count(*) AS rows FROM ${name}`);
       return Number(row?.['rows'] ?? 0);
     } catch (thrown) {
       if (!(thrown instanceof Unavailable)) throw thrown;
       const guess = 'SELECT greatest(reltuples, 0) AS rows FROM pg_class WHERE oid = to_regclass($1::text)';
-      const [row] = await this.#database.query(guess, [name]);
+      const [row] = await this.parts.database.query(guess, [name]);
       return Number(row?.['rows'] ?? 0);
     }
   }
@@ -110,7 +107,7 @@ export class JournalRemoval {
   async #removeRows(rows: readonly Row[]): Promise<boolean> {
     if (rows.length === 0) return false;
     const params = [idsOf(rows)];
-    await this.#database.atOnce(
+    await this.parts.database.atOnce(
       ['journal_content', 'journal'].map((table) => ({ sql: `DELETE FROM ${table} WHERE ${those}`, params })),
     );
     return rows.length === rowsAtOnce;
@@ -118,20 +115,20 @@ export class JournalRemoval {
 
   /** Drops partitions older than a time; one that is held is tried again. @returns the table whose rows go one by one */
   async #dropAged(limit: number): Promise<string> {
-    const partitions = await partitionsOf((sql, values) => this.#database.query(sql, values), 'journal');
+    const partitions = await partitionsOf((sql, values) => this.parts.database.query(sql, values), 'journal');
     for (const { name, isDefault, to } of partitions) {
       if (isDefault || to === null || timeOf(to) > limit) continue;
-      const [row] = await this.#database.query(firstAndLast(name));
+      const [row] = await this.parts.database.query(firstAndLast(name));
       if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
       const content = name.replace('journal', 'journal_content');
       const gone = await this.#countedRows(name);
       try {
-        await this.#database.transaction(async (transaction) => {
+        await this.parts.database.transaction(async (transaction) => {
           await transaction.run(waitShortly);
           await transaction.run(`DROP TABLE ${name}`);
           await transaction.run(`DROP TABLE IF EXISTS ${content}`);
         });
-        this.#onRemoved('aged', gone);
+        this.parts.onRemoved('aged', gone);
       } catch (thrown) {
         if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== lockNotAvailable) throw thrown;
         break;
@@ -141,33 +138,33 @@ export class JournalRemoval {
   }
 
   async #removeAged(limit: number): Promise<boolean> {
-    const rows = await this.#database.query(agedOf(await this.#dropAged(limit)), [limit]);
+    const rows = await this.parts.database.query(agedOf(await this.#dropAged(limit)), [limit]);
     const isMore = await this.#removeRows(rows);
-    this.#onRemoved('aged', rows.length);
+    this.parts.onRemoved('aged', rows.length);
     return isMore;
   }
 
   async #removeMany(kind: keyof typeof bounded): Promise<boolean> {
     const { are, counted } = bounded[kind];
-    const most = this.#limits[kind];
-    const [much] = await this.#database.query(
+    const most = this.parts.limits[kind];
+    const [much] = await this.parts.database.query(
       `SELECT account, rows FROM (${counted}) AS counted WHERE rows > $1::bigint LIMIT 1`,
       [most],
     );
     if (!much) return false;
-    const surplus = await this.#database.query(
+    const surplus = await this.parts.database.query(
       `SELECT id FROM journal WHERE ${are} AND account = $1::text ORDER BY seq LIMIT $2::integer`,
       [String(much['account']), Math.min(rowsAtOnce, Number(much['rows']) - most)],
     );
     const isMore = await this.#removeRows(surplus);
-    this.#onRemoved(kind, surplus.length);
+    this.parts.onRemoved(kind, surplus.length);
     return isMore;
   }
 
   /** Sums what came since the last look; lengths are read without the octets. */
   async #sumUp(name: string, sum: Sum): Promise<void> {
     for (let rows = summedAtOnce; rows === summedAtOnce; ) {
-      const [found] = await this.#database.query(
+      const [found] = await this.parts.database.query(
         `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, max(id) AS id
          FROM (SELECT id, ${octets} AS octets FROM ${name} WHERE id > $1::text ORDER BY id LIMIT ${summedAtOnce}) AS next`,
         [sum.id],
@@ -181,7 +178,7 @@ export class JournalRemoval {
 
   /** The tables that have content, the oldest first, with their octets. */
   async #sumsOf(): Promise<ReadonlyMap<string, Sum>> {
-    const partitions = await partitionsOf((sql, values) => this.#database.query(sql, values), 'journal_content');
+    const partitions = await partitionsOf((sql, values) => this.parts.database.query(sql, values), 'journal_content');
     const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
     const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
     for (const name of this.#sums.keys()) if (!own.includes(name)) this.#sums.delete(name);
@@ -200,39 +197,39 @@ export class JournalRemoval {
 
   /** Removes the oldest rows of a table. @returns their octets, and how many they were */
   async #removeSlice(name: string, surplus: number): Promise<{ readonly freed: number; readonly rows: number }> {
-    const rows = await this.#database.query(
+    const rows = await this.parts.database.query(
       `SELECT id, octets FROM (SELECT id, octets, sum(octets) OVER (ORDER BY id) AS sum FROM
          (SELECT id, ${octets} AS octets FROM ${name} ORDER BY id LIMIT ${rowsAtOnce}) AS first) AS summed
        WHERE sum - octets < $1::bigint`,
       [surplus],
     );
-    await this.#database.run(`DELETE FROM ${name} WHERE ${those}`, [idsOf(rows)]);
+    await this.parts.database.run(`DELETE FROM ${name} WHERE ${those}`, [idsOf(rows)]);
     return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
   }
 
   /** Removes some of the oldest content where there is too much. @returns whether there may be more */
   async #removeContent(): Promise<boolean> {
-    if ((await this.contentOctets()) <= this.#limits.maxOctets) return false;
+    if ((await this.contentOctets()) <= this.parts.limits.maxOctets) return false;
     // What others have removed since is in the sums: before anything goes, all is summed anew.
     this.#forgetSums();
     const sums = await this.#sumsOf();
-    let surplus = totalOf(sums) - this.#limits.maxOctets;
+    let surplus = totalOf(sums) - this.parts.limits.maxOctets;
     let slices = 0;
     for (const [name, sum] of sums) {
       if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
         const gone = await this.#countedRows(name);
-        await this.#database.transaction(async (transaction) => {
+        await this.parts.database.transaction(async (transaction) => {
           await transaction.run(waitShortly);
           await transaction.run(`TRUNCATE ${name}`);
         });
-        this.#onRemoved('content', gone);
+        this.parts.onRemoved('content', gone);
         surplus -= sum.octets;
         this.#sums.delete(name);
       }
       for (; surplus > 0 && sum.octets > 0 && this.#sums.has(name) && slices < mostSlices; slices += 1) {
         const { freed, rows } = await this.#removeSlice(name, surplus);
         if (freed === 0) break;
-        this.#onRemoved('content', rows);
+        this.parts.onRemoved('content', rows);
         surplus -= freed;
         sum.octets -= freed;
       }

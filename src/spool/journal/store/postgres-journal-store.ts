@@ -171,7 +171,7 @@ export function openPostgresJournal(
   limits: JournalLimits,
   { onRemoved = () => undefined }: { readonly onRemoved?: (removed: Removed, count: number) => void } = {},
 ): Journal {
-  const removal = new JournalRemoval(database, limits, onRemoved);
+  const removal = new JournalRemoval({ database, limits, onRemoved });
   let tendedAt = Number.NEGATIVE_INFINITY;
   return {
     ...readersOf(database, () => rowsFiled(database)),
