@@ -2,6 +2,7 @@
 // D92). A valid token always passes: at once, or after a second while too many answers to its address wait already.
 
 import { countedAddress } from '../base/counted-address.ts';
+import { Part } from '../base/part.ts';
 import type { SharedSlots, SlotWanted } from '../base/process-group.ts';
 
 /** What happens to a wrong token: its answer waits for a time, or is turned away because too many answers wait already. */
@@ -10,8 +11,6 @@ export type Penalty =
   | { readonly kind: 'turnedAway'; readonly retryAfterSeconds: number };
 
 /** How wrong tokens are slowed down. */
-export type GuessingLimits = Readonly<typeof guessingLimits>;
-
 const guessingLimits = {
   /** How many wrong tokens of an address are answered without delay, because people mistype. */
   freeFailures: 5,
@@ -39,33 +38,25 @@ interface Failures {
 /** How many failures are counted at most. The delay stops growing long before, and more would only be forgiven later. */
 const failuresRemembered = 20;
 
+/** What guessing is slowed down with: limits other than the program's, and a monotonic clock in milliseconds. */
+interface GuessingParts extends Readonly<Partial<typeof guessingLimits>> {
+  readonly now?: () => number;
+  /** Called with the counted address of each wrong token. */
+  readonly onFailure?: ((address: string) => void) | undefined;
+  /** Counts the answers that wait over all processes; absent: there is one. */
+  readonly places?: SharedSlots | undefined;
+}
+
 /** The count of wrong tokens, shared by SMTP and HTTP. It is kept in memory only. */
-export class Guessing {
-  readonly #limits: GuessingLimits;
-  readonly #now: () => number;
-  readonly #onFailure: ((address: string) => void) | undefined;
-  readonly #places: SharedSlots | undefined;
+export class Guessing extends Part<GuessingParts> {
+  readonly #limits = { ...guessingLimits, ...this.parts };
+  readonly #now = this.parts.now ?? (() => performance.now());
   /** The wrong tokens of each address that are not forgiven yet; the address that failed longest ago comes first. */
   readonly #table = new Map<string, Failures>();
   /** The waits that are under way, with what ends each. */
   readonly #waits = new Map<NodeJS.Timeout, () => void>();
   #penalties = 0;
   #isClosed = false;
-
-  /** @param options limits other than the program's, and a monotonic clock in milliseconds */
-  constructor(
-    options: Partial<GuessingLimits> & {
-      readonly now?: () => number;
-      /** Called with the counted address of each wrong token. */
-      readonly onFailure?: ((address: string) => void) | undefined;
-      /** Counts the answers that wait over all processes; absent: there is one. */
-      readonly places?: SharedSlots | undefined;
-    } = {},
-  ) {
-    const { now = () => performance.now(), onFailure, places, ...given } = options;
-    this.#limits = { ...guessingLimits, ...given };
-    [this.#now, this.#onFailure, this.#places] = [now, onFailure, places];
-  }
 
   get waiting(): number {
     return this.#waits.size;
@@ -85,7 +76,7 @@ export class Guessing {
     const failures = this.#table.get(key);
     if (!failures || this.#isClosed || this.#standing(failures) < this.#limits.freeFailures) return undefined;
     if (!this.#hasRoom(failures)) return this.#wait(this.#limits.pauseMs);
-    return this.#places && this.#sharedPause(this.#places, key);
+    return this.parts.places && this.#sharedPause(this.parts.places, key);
   }
 
   /** Counts a wrong token that another process of the server has seen. */
@@ -97,7 +88,7 @@ export class Guessing {
   failed(address: string): Penalty | Promise<Penalty> {
     const { freeFailures, maxDelayMs, firstDelayMs } = this.#limits;
     const key = countedAddress(address);
-    this.#onFailure?.(key);
+    this.parts.onFailure?.(key);
     const failures = this.#count(key);
     const delayed = failures.count - freeFailures;
     if (delayed <= 0 || this.#isClosed) return { kind: 'wait' };
@@ -105,7 +96,7 @@ export class Guessing {
     const turnedAway = { kind: 'turnedAway', retryAfterSeconds: Math.max(1, Math.ceil(delayMs / 1000)) } as const;
     if (!this.#hasRoom(failures)) return turnedAway;
     const leave = this.#take(failures);
-    if (this.#places) return this.#sharedPenalty(this.#places, key, { leave, delayMs, turnedAway });
+    if (this.parts.places) return this.#sharedPenalty(this.parts.places, key, { leave, delayMs, turnedAway });
     // The wait goes on when the client leaves, so that reconnecting does not free its place.
     return { kind: 'wait', over: this.#wait(delayMs).then(leave) };
   }

@@ -118,25 +118,20 @@ function isUnlimited({ limits }: Account): boolean {
   return limits.messagesPerMinute === undefined && limits.recipientsPerDay === undefined;
 }
 
-/** The limits of all accounts. */
-export class Limits {
-  readonly #database: Database;
-  readonly #clock: Clock;
-  readonly #minutes: SharedMinutes | Omit<MinuteCounts, 'totals'>;
-  readonly #days = new Map<string, DailyCount>();
+type Minutes = SharedMinutes | Omit<MinuteCounts, 'totals'>;
 
-  private constructor(database: Database, clock: Clock, minutes: SharedMinutes | Omit<MinuteCounts, 'totals'>) {
-    [this.#database, this.#clock, this.#minutes] = [database, clock, minutes];
-  }
+/** The limits of all accounts. */
+export class Limits extends Part<{ readonly database: Database; readonly clock: Clock; readonly minutes: Minutes }> {
+  readonly #days = new Map<string, DailyCount>();
 
   /** Opens the limits and their tables. @param minutes counts a minute's messages over all processes; absent: this one counts its own */
   static async open(
     database: Database,
     clock: Clock,
-    minutes: SharedMinutes | Omit<MinuteCounts, 'totals'> = createMinuteCounts(() => clock.monotonic()),
+    minutes: Minutes = createMinuteCounts(() => clock.monotonic()),
   ): Promise<Limits> {
     await database.migrate(accountMigrations);
-    return new Limits(database, clock, minutes);
+    return new Limits({ database, clock, minutes });
   }
 
   /** Charges a message to its account, once, when all else is in order; a refusal charges nothing. @throws what the database throws */
@@ -152,9 +147,9 @@ export class Limits {
   /** Gives back what `take` charged for a message that was not stored in the end because of an internal error. */
   giveBack(account: Account, recipients: number): void {
     const { id, limits } = account;
-    if (limits.messagesPerMinute !== undefined) this.#minutes.giveBack(id);
+    if (limits.messagesPerMinute !== undefined) this.parts.minutes.giveBack(id);
     if (limits.recipientsPerDay !== undefined)
-      this.#countOf(id).restore(Math.floor(this.#clock.now() / dayMs), recipients);
+      this.#countOf(id).restore(Math.floor(this.parts.clock.now() / dayMs), recipients);
   }
 
   /** Gives back the part of the day's limit that was set aside and not used. */
@@ -172,7 +167,7 @@ export class Limits {
       isAllowed = verdict.allowed;
       return verdict;
     } finally {
-      if (!isAllowed && account.limits.messagesPerMinute !== undefined) this.#minutes.giveBack(account.id);
+      if (!isAllowed && account.limits.messagesPerMinute !== undefined) this.parts.minutes.giveBack(account.id);
     }
   }
 
@@ -187,7 +182,7 @@ export class Limits {
     { id, limits: { messagesPerMinute } }: Account,
     how: 'take' | 'ask',
   ): Promise<LimitVerdict | undefined> {
-    const wait = messagesPerMinute === undefined ? 0 : await this.#minutes[how](id, messagesPerMinute);
+    const wait = messagesPerMinute === undefined ? 0 : await this.parts.minutes[how](id, messagesPerMinute);
     if (wait === 0) return undefined;
     return { allowed: false, code: 'E_RATE_LIMIT_EXCEEDED', retryAfterSeconds: wait };
   }
@@ -196,7 +191,7 @@ export class Limits {
     { id, limits: { recipientsPerDay } }: Account,
     enough: (count: DailyCount, day: number, limit: number) => Promise<boolean>,
   ): Promise<LimitVerdict> {
-    const now = this.#clock.now();
+    const now = this.parts.clock.now();
     const day = Math.floor(now / dayMs);
     if (recipientsPerDay === undefined || (await enough(this.#countOf(id), day, recipientsPerDay))) return allowed;
     const retryAfterSeconds = Math.ceil(((day + 1) * dayMs - now) / 1000);
@@ -204,7 +199,7 @@ export class Limits {
   }
 
   #countOf(id: string): DailyCount {
-    const count = this.#days.get(id) ?? new DailyCount({ database: this.#database, account: id });
+    const count = this.#days.get(id) ?? new DailyCount({ database: this.parts.database, account: id });
     this.#days.set(id, count);
     return count;
   }

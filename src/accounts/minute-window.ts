@@ -47,18 +47,10 @@ class MinuteWindow {
 }
 
 /** Counts the messages of all accounts that have a limit. */
-export interface MinuteCounts {
-  /** Counts a message. @returns seconds until it may come; 0 where it was counted */
-  take(account: string, limit: number): number;
-  /** Tells the same without counting. */
-  ask(account: string, limit: number): number;
-  giveBack(account: string): void;
-  /** The accounts that have messages in the window, with how many. */
-  totals(): readonly (readonly [account: string, messages: number])[];
-}
+export type MinuteCounts = ReturnType<typeof createMinuteCounts>;
 
 /** Makes the counts. @param monotonic milliseconds */
-export function createMinuteCounts(monotonic: () => number): MinuteCounts {
+export function createMinuteCounts(monotonic: () => number) {
   const windows = new Map<string, MinuteWindow>();
   const second = (): number => Math.floor(monotonic() / 1000);
   const windowOf = (account: string): MinuteWindow => {
@@ -68,13 +60,16 @@ export function createMinuteCounts(monotonic: () => number): MinuteCounts {
   };
   const ask = (account: string, limit: number): number => windowOf(account).waitSeconds(second(), limit);
   return {
+    /** Tells what `take` would, without counting. */
     ask,
-    take(account, limit) {
+    /** Counts a message. @returns seconds until it may come; 0 where it was counted */
+    take(account: string, limit: number): number {
       const wait = ask(account, limit);
       if (wait === 0) windowOf(account).add(second());
       return wait;
     },
-    giveBack: (account) => windowOf(account).remove(second()),
+    giveBack: (account: string): void => windowOf(account).remove(second()),
+    /** The accounts that have messages in the window, with how many. */
     totals: () =>
       [...windows]
         .map(([account, window]) => [account, window.counted(second()).total] as const)

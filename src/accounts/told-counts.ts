@@ -5,6 +5,8 @@ import { randomUUID } from 'node:crypto';
 import type { Clock } from '../base/clock.ts';
 import { countedAddress } from '../base/counted-address.ts';
 import type { Database, Migrations } from '../base/database/database.ts';
+import { tellOnce } from '../base/fault/tell-once.ts';
+import { onceAtATime } from '../base/load/once-at-a-time.ts';
 import type { Logger } from '../base/log.ts';
 import { Part } from '../base/part.ts';
 import type { WindowLimit } from '../base/process-group.ts';
@@ -74,9 +76,14 @@ export class ToldCounts
   readonly #windows = new Map<string, Count>();
   #others = new Map<string, { count: number; until: number }>();
   #timer: NodeJS.Timeout | undefined;
-  #exchange: Promise<void> | undefined;
   #hasTold = false;
-  #isFailing = false;
+  #isClosed = false;
+  readonly #teller = tellOnce({
+    fault: (err) => this.parts.log.warn({ err }, 'counts of the other gateways cannot be read for now'),
+    over: () => undefined,
+  });
+  /** Tells the others, and hears of them; where one exchange is under way, it is that one. Never rejects. */
+  readonly exchange = onceAtATime(() => this.#tellAndHear().then(this.#teller.worked, this.#teller.failed));
 
   /** Begins to count together with the others. @throws what the database throws */
   static async open(database: Database, parts: ToldCountsParts): Promise<ToldCounts> {
@@ -116,26 +123,12 @@ export class ToldCounts
     return 0;
   }
 
-  /** Tells the others, and hears of them; where one exchange is under way, it is that one. Never rejects. */
-  exchange(): Promise<void> {
-    this.#exchange ??= this.#tellAndHear()
-      .then(() => {
-        this.#isFailing = false;
-      })
-      .catch((err: unknown) => {
-        if (!this.#isFailing) this.parts.log.warn({ err }, 'counts of the other gateways cannot be read for now');
-        this.#isFailing = true;
-      })
-      .finally(() => {
-        this.#exchange = undefined;
-      });
-    return this.#exchange;
-  }
-
   /** Ends it; what this gateway has counted is no longer counted by the others, or where the database is away, for its time alone. */
   async close(): Promise<void> {
     clearInterval(this.#timer);
-    await this.#exchange;
+    this.#isClosed = true;
+    // Waits for one under way.
+    await this.exchange();
     await this.#leave().catch((err: unknown) => {
       this.parts.log.warn({ err }, 'what this gateway has counted counts for others until its time is over');
     });
@@ -178,6 +171,7 @@ export class ToldCounts
   }
 
   async #tellAndHear(): Promise<void> {
+    if (this.#isClosed) return;
     const now = await this.#databaseTime();
     const counted = this.#counted();
     const isAny = Object.keys(counted).length > 0;

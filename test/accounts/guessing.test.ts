@@ -25,7 +25,7 @@ async function delayOf(given: Penalty | Promise<Penalty>): Promise<number> {
 }
 
 test('the first wrong tokens are answered at once, later ones later and later', async () => {
-  const guessing = new Guessing();
+  const guessing = new Guessing({});
   const delays: number[] = [];
   for (let guess = 0; guess < 12; guess += 1) delays.push(await delayOf(guessing.failed('192.0.2.1')));
   expect(delays).toEqual([0, 0, 0, 0, 0, 250, 500, 1000, 2000, 4000, 8000, 8000]);

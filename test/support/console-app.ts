@@ -92,7 +92,7 @@ export async function startConsole(options: ConsoleAppOptions = {}): Promise<Con
     [...own.keys()].map((key) => ({ account: id, credential: key, sha256: hashToken(`${name}-${key}`) })),
   );
   const accounts = createAccounts({ accounts: consoleAccounts, tokens: fixed, store: tokens, clock });
-  const { guessing = new Guessing(), log = silentLog } = options;
+  const { guessing = new Guessing({}), log = silentLog } = options;
   const bodies = new BodyBudget(1_000_000);
   const shared = { accounts, guessing, bodies, clock, log };
   const pages = await openConsole({ ...shared, database, isServing: () => true, isServed: () => true });

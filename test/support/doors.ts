@@ -352,7 +352,7 @@ export async function openDoors(): Promise<Doors> {
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain', text: '' }),
     plugins: [rest],
-    ...{ bodies: new BodyBudget(defaultBodyLimit()), guessing: new Guessing() },
+    ...{ bodies: new BodyBudget(defaultBodyLimit()), guessing: new Guessing({}) },
     ...{ trustedProxies: [], takesRequests: () => true },
     limits: { connections: Infinity, connectionsPerAddress: Infinity },
   });

@@ -87,7 +87,7 @@ export async function startHttpApp(
     ready: () => Promise.resolve(true),
     metrics: async () => ({ contentType: 'text/plain; version=0.0.4', text: 'up 1\n' }),
     plugins,
-    ...{ bodies: new BodyBudget(defaultBodyLimit()), guessing: new Guessing() },
+    ...{ bodies: new BodyBudget(defaultBodyLimit()), guessing: new Guessing({}) },
     ...{ trustedProxies: [], takesRequests: () => true },
     limits: { connections: Infinity, connectionsPerAddress: Infinity },
     ...more,

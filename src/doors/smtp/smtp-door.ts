@@ -85,7 +85,7 @@ export class SmtpDoor extends Part<SmtpDoorParts> {
     this.parts.sharedConnections?.('bounce'),
   );
   readonly #bodies = this.parts.bodies ?? new BodyBudget(defaultBodyLimit());
-  readonly #guessing = this.parts.guessing ?? new Guessing();
+  readonly #guessing = this.parts.guessing ?? new Guessing({});
   readonly #sessions = new Set<SmtpSession>();
   #authFailures = 0;
   #served: readonly Served[] = [];

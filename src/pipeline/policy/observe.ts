@@ -10,29 +10,15 @@ import { mayStrip } from './strip.ts';
 import type { ObservedHeader, Submission } from './submission.ts';
 import { headerLimits } from './value-rules.ts';
 
-/** Whether removing a header cures each reason. Where it does not, the message is refused as always. */
-export const curedByRemoval = {
-  E_HEADER_NOT_ALLOWED: true,
-  // Only `send` of REST gives this reason, and `send` is never observed.
-  E_HEADER_USE_API_FIELD: false,
-  E_HEADER_VALUE_INVALID: true,
-  E_HEADER_VALUE_TOO_LONG: true,
-  E_HEADER_NAME_INVALID: true,
-  E_HEADERS_TOO_LARGE: true,
-  E_HEADERS_TOO_MANY: true,
-  E_VALIDATION_ERROR: false,
-  E_FIELD_MISSING: false,
-  E_MAIL_LOOP: false,
-  E_TOO_MANY_RECIPIENTS: false,
-  E_TOO_MANY_ATTACHMENTS: false,
-  E_SENDER_NOT_VERIFIED: false,
-  E_RECIPIENT_SUPPRESSED: false,
-  E_CONTENT_TOO_LARGE: false,
-  E_RATE_LIMIT_EXCEEDED: false,
-  E_DAILY_LIMIT_EXCEEDED: false,
-  E_NO_ROOM: false,
-  E_INTERNAL_SERVER_ERROR: false,
-} as const satisfies Record<RejectionCode, boolean>;
+/** The reasons that removing a header cures; any other refuses the message as always. */
+export const curedByRemoval: ReadonlySet<RejectionCode> = new Set<RejectionCode>([
+  'E_HEADER_NOT_ALLOWED',
+  'E_HEADER_VALUE_INVALID',
+  'E_HEADER_VALUE_TOO_LONG',
+  'E_HEADER_NAME_INVALID',
+  'E_HEADERS_TOO_LARGE',
+  'E_HEADERS_TOO_MANY',
+]);
 
 /** A submission without the headers that the policy refused. */
 export interface Observed {
@@ -136,7 +122,7 @@ function nextOffences(judgement: Judgement, keepsReceived: boolean): Offence[] {
   const offences = faulty.length > 0 ? faulty : beyondLimits(judgement);
   return offences.filter(({ at, code }) => {
     const judged = judgement.fields[at];
-    return judged !== undefined && curedByRemoval[code] && mayRemove(judged, keepsReceived);
+    return judged !== undefined && curedByRemoval.has(code) && mayRemove(judged, keepsReceived);
   });
 }
 
@@ -176,7 +162,7 @@ export function observe(submission: Submission, first: Judgement, context: Check
   const { sendingDomain, observing } = context;
   const isOpen = observing && submission.observe && observing.nowMs < submission.observe.endsAtMs;
   if (!isOpen || (submission.via.kind !== 'smtp' && submission.via.kind !== 'raw')) return undefined;
-  if (first.violations.some(({ code }) => !curedByRemoval[code])) return undefined;
+  if (first.violations.some(({ code }) => !curedByRemoval.has(code))) return undefined;
   const found = removeOffending(submission, first, { sendingDomain, hostname: observing.hostname });
   return found.judgement.violations.length === 0 ? found : undefined;
 }

@@ -545,7 +545,7 @@ test('where the stores answer at once, so does every command: no promise is made
       log: silentLog,
       suppressed: (_account, recipient) => recipient.startsWith('x'),
       rateLimit: () => undefined,
-      guessing: new Guessing(),
+      guessing: new Guessing({}),
       onAuthFailure: () => undefined,
       onRefused: () => undefined,
     },

@@ -420,7 +420,7 @@ describe('a link that signs in once', () => {
   });
 
   test('expires, and wrong ones count as wrong tokens do', async () => {
-    const guessing = new Guessing();
+    const guessing = new Guessing({});
     const app = await start({ settings: { linked }, guessing });
     const link = await offer(app);
     app.pass(1000);
