@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
 import { errorCode, errorMessage } from '../base/errors.ts';
 import { lazily } from '../base/load/lazily.ts';
+import { Part } from '../base/part.ts';
 import { headFor, type Task } from './job.ts';
 import type { CaptureRoute } from './settings.ts';
 import type { RecipientResult } from './smtp/smtp-client.ts';
@@ -56,33 +57,33 @@ export class Maildir {
   }
 }
 
-/** The capture route at work. */
-export class CaptureTransport implements Transport {
-  active = 0;
+interface CaptureParts {
   readonly route: CaptureRoute;
+  readonly queue: TaskQueue;
+  readonly events: TransportEvents;
+}
+
+/** The capture route at work. */
+export class CaptureTransport extends Part<CaptureParts> implements Transport {
+  active = 0;
+  readonly route = this.parts.route;
   readonly recipientsPerTask = Number.POSITIVE_INFINITY;
   readonly connections = 0;
-  readonly #queue: TaskQueue;
-  readonly #events: TransportEvents;
-  readonly #maildir: Maildir;
-  readonly #host: string;
+  readonly #maildir = new Maildir(this.route.folder);
+  readonly #host = `${this.route.name} (${this.route.folder})`;
 
-  constructor(route: CaptureRoute, queue: TaskQueue, events: TransportEvents) {
-    this.route = route;
-    this.#queue = queue;
-    this.#events = events;
-    this.#maildir = new Maildir(route.folder);
-    this.#host = `${route.name} (${route.folder})`;
-    queue.onReady = () => this.#pump();
+  constructor(parts: CaptureParts) {
+    super(parts);
+    parts.queue.onReady = () => this.#pump();
   }
 
   push(task: Task): void {
-    this.#queue.push(task);
+    this.parts.queue.push(task);
     this.#pump();
   }
 
   fill(): void {
-    this.#queue.fill();
+    this.parts.queue.fill();
   }
 
   admits(): HopAdmission {
@@ -90,32 +91,32 @@ export class CaptureTransport implements Transport {
   }
 
   giveBackWhere(isUnwanted: (task: Task) => boolean): void {
-    this.#queue.giveBackWhere(isUnwanted);
+    this.parts.queue.giveBackWhere(isUnwanted);
   }
 
   destinations(): readonly DestinationView[] {
     const { active } = this;
     const { name, folder } = this.route;
     const view = { key: folder, label: this.#host, route: name, domains: [], connections: 0, waitMs: 0 };
-    return [{ ...view, allowed: writers, most: writers, waiting: this.#queue.length, active }];
+    return [{ ...view, allowed: writers, most: writers, waiting: this.parts.queue.length, active }];
   }
 
   pause(isPaused: boolean): void {
-    this.#queue.pause(isPaused);
+    this.parts.queue.pause(isPaused);
   }
 
   stop(): void {
-    this.#queue.stop();
+    this.parts.queue.stop();
   }
 
   abort(): void {
     // A write that is under way finishes by itself.
-    this.#queue.stop();
+    this.parts.queue.stop();
   }
 
   #pump(): void {
     while (this.active < writers) {
-      const task = this.#queue.pull();
+      const task = this.parts.queue.pull();
       if (!task) return;
       this.active += 1;
       void this.#run(task);
@@ -126,7 +127,7 @@ export class CaptureTransport implements Transport {
     const result = await this.#capture(task);
     this.active -= 1;
     const results = task.recipients.map(() => result);
-    this.#events.finish(task, results, this.#host);
+    this.parts.events.finish(task, results, this.#host);
     this.#pump();
   }
 

@@ -6,10 +6,11 @@
 
 import { type ClockReading, readClock } from '../base/clock.ts';
 import { errorMessage } from '../base/errors.ts';
+import { Part } from '../base/part.ts';
 import type { TlsFacts } from '../mail/tls-facts.ts';
 import type { OutcomeEvent } from '../spool/events/mail-event.ts';
 import { type Hold, Holds } from '../spool/hold.ts';
-import type { DueMessage, SpoolEntry, TransportOf } from '../spool/spool.ts';
+import type { DueMessage, SpoolEntry } from '../spool/spool.ts';
 import { leaseMilliseconds } from '../spool/spool-limits.ts';
 import { Claimer, type Working } from './claimer.ts';
 import { ConnectionBudget } from './hop/connection-budget.ts';
@@ -32,20 +33,36 @@ const defaultContentBytes = 64 * 1024 * 1024;
 const nothing = Buffer.alloc(0);
 
 /** A delivery. It does nothing before `deliverNow` or `start`. */
-export class Delivery implements TransportEvents {
-  readonly #parts: DeliveryParts;
-  readonly #transports = new Map<Route, Working>();
-  /** All of them, which never change. */
-  readonly #all: readonly Working[];
-  readonly #ways: Ways;
-  readonly #transportOf: TransportOf;
-  readonly #claimer: Claimer;
-  readonly #outcomes: OutcomeWriter;
-  readonly #inFlight: RecipientsInFlight;
-  readonly #settler: Settler;
+export class Delivery extends Part<DeliveryParts> implements TransportEvents {
+  readonly #inFlight = this.parts.inFlight ?? new RecipientsInFlight();
   /** What the operator keeps waiting, at most a second old. */
   #holds = new Holds();
-  readonly #givenBack: GivenBack;
+  readonly #givenBack = new GivenBack({ ...this.parts, inFlight: this.#inFlight });
+  readonly #outcomes = new OutcomeWriter({
+    ...this.parts,
+    onHealth: (isHealthy) => this.#setHealth(isHealthy),
+    onWritten: (outcomes) => this.#written(outcomes),
+  });
+  readonly #transportOf = transportOf(this.parts.settings);
+  readonly #transports = this.#newTransports();
+  /** All of them, which never change. */
+  readonly #all = [...this.#transports.values()];
+  readonly #ways = new Ways({ settings: this.parts.settings, transports: this.#transports });
+  readonly #settler = new Settler({
+    ...this.parts,
+    inFlight: this.#inFlight,
+    ways: this.#ways,
+    outcomes: this.#outcomes,
+  });
+  readonly #claimer = new Claimer({
+    ...this.parts,
+    transports: this.#all,
+    transportOf: this.#transportOf,
+    mayClaim: () => this.#isHealthy && !this.#isDraining,
+    hold: (holds) => this.#hold(holds),
+    take: (working, message, claimedAt) => this.#takeClaimed(working, message, claimedAt),
+    giveBack: (message) => this.#givenBack.releaseBroken(message),
+  });
   /** Questions to the spool that have not ended. */
   readonly #underWay = new Set<Promise<void>>();
   #inHand = 0;
@@ -53,36 +70,6 @@ export class Delivery implements TransportEvents {
   #isHealthy = true;
   #isDraining = false;
   readonly #whenEmpty = new Set<() => void>();
-
-  constructor(parts: DeliveryParts) {
-    this.#parts = parts;
-    this.#inFlight = parts.inFlight ?? new RecipientsInFlight();
-    this.#givenBack = new GivenBack({ ...parts, inFlight: this.#inFlight });
-    this.#outcomes = new OutcomeWriter(parts, {
-      onHealth: (isHealthy) => this.#setHealth(isHealthy),
-      onWritten: (outcomes) => this.#written(outcomes),
-    });
-    const names = transportNames(parts.settings);
-    this.#transportOf = transportOf(parts.settings);
-    const connections = new ConnectionBudget(parts.settings.connections ?? defaultConnections);
-    const contentBytes = parts.contentBytes ?? defaultContentBytes;
-    for (const [route, name] of names) {
-      const share = new TransportShare(route, { name, transports: names.size, contentBytes });
-      this.#transports.set(route, { transport: this.#newTransport(share, connections), share });
-    }
-    this.#all = [...this.#transports.values()];
-    this.#ways = new Ways({ settings: parts.settings, transports: this.#transports });
-    this.#settler = new Settler({ ...parts, inFlight: this.#inFlight, ways: this.#ways, outcomes: this.#outcomes });
-    this.#claimer = new Claimer({
-      ...parts,
-      transports: this.#all,
-      transportOf: this.#transportOf,
-      mayClaim: () => this.#isHealthy && !this.#isDraining,
-      hold: (holds) => this.#hold(holds),
-      take: (working, message, claimedAt) => this.#takeClaimed(working, message, claimedAt),
-      giveBack: (message) => this.#givenBack.releaseBroken(message),
-    });
-  }
 
   /** Takes a message that was just added to the spool with its recipients claimed for this process. */
   deliverNow(entry: SpoolEntry): void {
@@ -103,9 +90,9 @@ export class Delivery implements TransportEvents {
 
   /** Asks for due messages from now on. @param options.takesOver false: an earlier claim stays @returns how many are queued */
   async start({ takesOver } = { takesOver: true }): Promise<number> {
-    const queued = takesOver ? await this.#parts.spool.recover() : 0;
+    const queued = takesOver ? await this.parts.spool.recover() : 0;
     if (this.#isDraining) return queued;
-    if (queued > 0) this.#parts.log.info({ queued }, 'resuming delivery');
+    if (queued > 0) this.parts.log.info({ queued }, 'resuming delivery');
     this.#claimer.start();
     return queued;
   }
@@ -151,7 +138,7 @@ export class Delivery implements TransportEvents {
   }
 
   troubled(route: string, trouble: HopTrouble): void {
-    this.#parts.onTrouble?.(route, trouble);
+    this.parts.onTrouble?.(route, trouble);
   }
 
   #settle(task: Task, end: TaskEnd): void {
@@ -168,14 +155,22 @@ export class Delivery implements TransportEvents {
     this.#close(task);
   }
 
-  #newTransport(share: TransportShare, budget: ConnectionBudget): Transport {
-    const { clock, random = Math.random, timeouts = defaultTimeouts } = this.#parts;
+  #newTransports(): ReadonlyMap<Route, Working> {
+    const { clock, settings, random = Math.random, timeouts = defaultTimeouts } = this.parts;
+    const { contentBytes = defaultContentBytes } = this.parts;
+    const names = transportNames(settings);
+    const budget = new ConnectionBudget(settings.connections ?? defaultConnections);
     const host: TaskHost = {
       load: (task) => this.#load(task),
       isStale: (task) => task.job.claimEndsAt - clock.monotonic() < timeouts.transaction || this.#isHeld(task),
       giveBack: (task) => this.giveBack(task),
     };
-    return newTransport(share, { ...this.#parts, host, random, events: this, timeouts, budget });
+    const parts = { ...this.parts, host, random, events: this, timeouts, budget };
+    const transports = names.entries().map(([route, name]): [Route, Working] => {
+      const share = new TransportShare(route, { name, transports: names.size, contentBytes });
+      return [route, { transport: newTransport(share, parts), share }];
+    });
+    return new Map(transports);
   }
 
   #isHeld(task: Task): boolean {
@@ -209,7 +204,7 @@ export class Delivery implements TransportEvents {
       share.mayHaveMore = true;
       return this.#release(meta.id, due);
     }
-    const takenAt = readClock(this.#parts.clock);
+    const takenAt = readClock(this.parts.clock);
     const age = Math.max(0, takenAt.wall - entry.acceptedAt);
     const message = {
       entry: meta,
@@ -273,7 +268,7 @@ export class Delivery implements TransportEvents {
   }
 
   async #loadContent(job: Job): Promise<boolean> {
-    const content = await this.#parts.spool.load(job.entry.id);
+    const content = await this.parts.spool.load(job.entry.id);
     if (content) setContent(job, content);
     return content !== undefined;
   }
@@ -287,7 +282,7 @@ export class Delivery implements TransportEvents {
       this.#close(task);
       return false;
     } catch (thrown) {
-      this.#parts.log.error({ id: job.entry.id, err: thrown }, 'Cannot read a message from the spool');
+      this.parts.log.error({ id: job.entry.id, err: thrown }, 'Cannot read a message from the spool');
       const reply = { code: 451, enhanced: '4.3.0', text: `Cannot read the message: ${errorMessage(thrown)}` };
       const results = task.recipients.map(() => ({ kind: 'deferred', reply }) as const);
       this.finish(task, results, job.share.route.name);

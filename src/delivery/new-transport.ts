@@ -87,7 +87,7 @@ function hopsOf(route: SmarthostRoute | MxRoute, parts: TransportParts): NextHop
 /** Makes the transport of a route, which is that of a share. */
 export function newTransport(share: TransportShare, parts: TransportParts): Transport {
   const { route } = share;
-  if (route.type === 'capture') return new CaptureTransport(route, new TaskQueue(parts.host), parts.events);
+  if (route.type === 'capture') return new CaptureTransport({ ...parts, route, queue: new TaskQueue(parts.host) });
   return new SmtpTransport({
     ...{ ...parts, route, hops: hopsOf(route, parts), limits: routeLimits(route) },
     shares: parts.shares ?? wholeShares,

@@ -21,8 +21,9 @@ const tellEveryMs = 1000;
 /** Outcomes that are told of one by one where they could not be written at the end. */
 const mostTold = 100;
 
-/** The events of a writer. */
-export interface OutcomeWriterEvents {
+interface OutcomeWriterParts {
+  readonly spool: Pick<Spool, 'record'>;
+  readonly log: Logger;
   /** The spool has stopped taking outcomes, or takes them again. */
   onHealth(isHealthy: boolean): void;
   /** These outcomes are on disk. */
@@ -30,12 +31,9 @@ export interface OutcomeWriterEvents {
 }
 
 /** The outcomes that are not in the spool yet. */
-export class OutcomeWriter {
+export class OutcomeWriter extends Part<OutcomeWriterParts> {
   /** Outcomes that are not on disk yet. */
   unwritten = 0;
-  readonly #spool: Pick<Spool, 'record'>;
-  readonly #log: Logger;
-  readonly #events: OutcomeWriterEvents;
   readonly #underWay = new Set<Promise<void>>();
   #waiting: OutcomeEvent[] = [];
   #isScheduled = false;
@@ -44,12 +42,6 @@ export class OutcomeWriter {
   #toldAt = Number.NEGATIVE_INFINITY;
   /** When `settle` gives up, by `performance.now()`. */
   #settleUntil = Number.POSITIVE_INFINITY;
-
-  constructor(parts: { readonly spool: Pick<Spool, 'record'>; readonly log: Logger }, events: OutcomeWriterEvents) {
-    this.#spool = parts.spool;
-    this.#log = parts.log;
-    this.#events = events;
-  }
 
   write(outcome: OutcomeEvent): void {
     this.#waiting.push(outcome);
@@ -80,8 +72,11 @@ export class OutcomeWriter {
   /** Tells what is lost with this process: it is not known by then who has his mail. */
   #tellUnwritten(): void {
     for (const { kind, queueId, recipient } of this.#waiting.slice(0, mostTold))
-      this.#log.error({ id: queueId, recipient, outcome: kind }, 'an outcome could not be recorded before the end');
-    this.#log.error(
+      this.parts.log.error(
+        { id: queueId, recipient, outcome: kind },
+        'an outcome could not be recorded before the end',
+      );
+    this.parts.log.error(
       { outcomes: this.unwritten },
       'ending with outcomes that are not recorded: their mail is sent again',
     );
@@ -101,15 +96,15 @@ export class OutcomeWriter {
 
   async #record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     try {
-      await this.#spool.record(outcomes);
+      await this.parts.spool.record(outcomes);
       this.unwritten -= outcomes.length;
-      this.#events.onWritten(outcomes);
+      this.parts.onWritten(outcomes);
       this.#retryMs = firstRetryMs;
-      if (!this.#retryTimer) this.#events.onHealth(true);
+      if (!this.#retryTimer) this.parts.onHealth(true);
     } catch (thrown) {
       this.#tell(thrown, outcomes.length);
       this.#waiting = [...outcomes, ...this.#waiting];
-      this.#events.onHealth(false);
+      this.parts.onHealth(false);
       if (!this.#retryTimer) this.#retryLater();
     }
   }
@@ -117,7 +112,7 @@ export class OutcomeWriter {
   #tell(err: unknown, outcomes: number): void {
     if (performance.now() - this.#toldAt < tellEveryMs) return;
     this.#toldAt = performance.now();
-    this.#log.error({ err, outcomes }, 'Cannot record outcomes; delivery waits');
+    this.parts.log.error({ err, outcomes }, 'Cannot record outcomes; delivery waits');
   }
 
   #retryLater(): void {

@@ -3,6 +3,7 @@
 
 import { isIP } from 'node:net';
 import type { MonotonicClock } from '../base/clock.ts';
+import { Part } from '../base/part.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import type { Smarthost, SmarthostRoute } from './settings.ts';
 import { connectSmtp, type HopRefusal, type NextHop, type SmtpConnection, type TlsFault } from './smtp/smtp-client.ts';
@@ -45,30 +46,17 @@ export function smarthostsOf(route: SmarthostRoute): readonly Smarthost[] {
 
 /** Makes the one next hop of a smarthost route. @param route passwords and certificates are read at each connection */
 export function smarthostHops(route: SmarthostRoute, parts: SmarthostParts): NextHops {
-  const hop = new SmarthostHop(route, parts);
+  const hop = new SmarthostHop({ ...parts, route });
   return { find: () => Promise.resolve(hop) };
 }
 
-class SmarthostHop implements NextHop {
-  readonly key: string;
-  readonly label: string;
-  readonly #route: SmarthostRoute;
-  readonly #parts: SmarthostParts;
-  readonly #servers: readonly Server[];
-
-  constructor(route: SmarthostRoute, parts: SmarthostParts) {
-    const smarthosts = smarthostsOf(route);
-    this.#route = route;
-    this.#parts = parts;
-    this.#servers = smarthosts.map((smarthost) => ({
-      smarthost,
-      failures: 0,
-      downUntil: Number.NEGATIVE_INFINITY,
-      tlsFault: undefined,
-    }));
-    this.key = smarthosts.map(addressOf).join(',');
-    this.label = `${route.name} (${smarthosts.map(addressOf).join(', ')})`;
-  }
+class SmarthostHop extends Part<SmarthostParts & { readonly route: SmarthostRoute }> implements NextHop {
+  readonly #servers = smarthostsOf(this.parts.route).map((smarthost): Server => {
+    return { smarthost, failures: 0, downUntil: Number.NEGATIVE_INFINITY, tlsFault: undefined };
+  });
+  readonly #addresses = this.#servers.map(({ smarthost }) => addressOf(smarthost));
+  readonly key = this.#addresses.join(',');
+  readonly label = `${this.parts.route.name} (${this.#addresses.join(', ')})`;
 
   async connect({ signal }: { readonly signal: AbortSignal }): Promise<SmtpConnection | HopRefusal> {
     let refusal = noAnswer;
@@ -90,7 +78,7 @@ class SmarthostHop implements NextHop {
 
   /** Who is tried, in which order: those that are not passed over; where there is none, the one whose time ends first. */
   #inOrder(): readonly Server[] {
-    const { clock, random } = this.#parts;
+    const { clock, random } = this.parts;
     const now = clock.monotonic();
     const ready = this.#servers.filter(({ downUntil }) => downUntil <= now);
     if (ready.length === 0) return this.#servers.toSorted((one, other) => one.downUntil - other.downUntil).slice(0, 1);
@@ -101,7 +89,7 @@ class SmarthostHop implements NextHop {
   }
 
   async #connectTo(server: Server, signal: AbortSignal) {
-    const { hostname, timeouts, clock } = this.#parts;
+    const { hostname, timeouts, clock } = this.parts;
     const isFirst = (server.smarthost.priority ?? 0) === (this.#servers[0]?.smarthost.priority ?? 0);
     const options = { ...server.smarthost, hostname, timeouts, ...(isFirst ? {} : { lastsMs: standInLasts }) };
     let result = await connectSmtp({ ...options, ...this.#from(server, 0) }, signal);
@@ -125,9 +113,11 @@ class SmarthostHop implements NextHop {
     index: number,
   ): { readonly localAddress: string; readonly hostname: string } | undefined {
     const family = isIP(host);
-    const fitting = (this.#route.localAddress ?? []).filter(({ address }) => family === 0 || isIP(address) === family);
+    const fitting = (this.parts.route.localAddress ?? []).filter(
+      ({ address }) => family === 0 || isIP(address) === family,
+    );
     const own = fitting[index];
-    return own && { localAddress: own.address, hostname: own.hostname ?? this.#parts.hostname };
+    return own && { localAddress: own.address, hostname: own.hostname ?? this.parts.hostname };
   }
 }
 

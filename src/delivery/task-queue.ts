@@ -2,6 +2,7 @@
 // octets of other messages are loaded from the spool a few at a time, as far as the budget allows.
 
 import { FairFifo } from '../base/fifo.ts';
+import { Part } from '../base/part.ts';
 import type { Task } from './job.ts';
 
 /** What a queue needs from the delivery that it belongs to. */
@@ -17,12 +18,11 @@ export interface TaskHost {
 const loadedAhead = 16;
 
 /** Waiting tasks, in an order that is fair to the accounts. */
-export class TaskQueue {
+export class TaskQueue extends Part<TaskHost> {
   /** Nothing is given out for now. */
   isPaused = false;
   /** Called when another task can be pulled. */
   onReady: () => void = () => undefined;
-  readonly #host: TaskHost;
   /** Accounts take turns in each of them. */
   readonly #fresh = new FairFifo<Task>();
   readonly #unloaded = new FairFifo<Task>();
@@ -32,10 +32,6 @@ export class TaskQueue {
   #loading = 0;
   #isFreshTurn = false;
   #isStopped = false;
-
-  constructor(host: TaskHost) {
-    this.#host = host;
-  }
 
   get length(): number {
     return this.#fresh.length + this.#loaded.length + this.#unloaded.length + this.#loading + this.#blocked.size;
@@ -69,8 +65,8 @@ export class TaskQueue {
       const [first, second] = this.#isFreshTurn ? [this.#fresh, this.#loaded] : [this.#loaded, this.#fresh];
       const task = first.shift(isWelcome) ?? second.shift(isWelcome);
       if (this.#unloaded.length > 0) this.fill();
-      if (!task || !this.#host.isStale(task)) return task;
-      this.#host.giveBack(task);
+      if (!task || !this.parts.isStale(task)) return task;
+      this.parts.giveBack(task);
     }
     return undefined;
   }
@@ -82,7 +78,7 @@ export class TaskQueue {
       const task = this.#nextToLoad(refused);
       if (!task) return;
       const { account } = task.job.entry;
-      const loading = this.#host.load(task);
+      const loading = this.parts.load(task);
       if (loading === false) {
         refused.add(account);
         this.#blocked.set(account, task);
@@ -120,11 +116,11 @@ export class TaskQueue {
     for (const [account, task] of this.#blocked) {
       if (!isUnwanted(task)) continue;
       this.#blocked.delete(account);
-      this.#host.giveBack(task);
+      this.parts.giveBack(task);
     }
     for (const fifo of [this.#fresh, this.#loaded, this.#unloaded]) {
       for (const task of fifo.takeAll()) {
-        if (isUnwanted(task)) this.#host.giveBack(task);
+        if (isUnwanted(task)) this.parts.giveBack(task);
         else fifo.push(task.job.entry.account, task);
       }
     }
@@ -133,14 +129,14 @@ export class TaskQueue {
   /** Gives back every task; those that are being loaded are given back once they are loaded. */
   stop(): void {
     this.#isStopped = true;
-    for (const task of this.takeAll()) this.#host.giveBack(task);
+    for (const task of this.takeAll()) this.parts.giveBack(task);
   }
 
   async #await(task: Task, loading: Promise<boolean>): Promise<void> {
     const isLoaded = await loading;
     this.#loading -= 1;
     if (!isLoaded) this.fill();
-    else if (this.#isStopped) this.#host.giveBack(task);
+    else if (this.#isStopped) this.parts.giveBack(task);
     else {
       this.#loaded.push(task.job.entry.account, task);
       this.onReady();

@@ -19,7 +19,7 @@ test('where a write fails just before the next one begins, that one takes its ou
     },
   };
   const events = { onHealth: (isHealthy: boolean) => void health.push(isHealthy), onWritten: () => undefined };
-  const writer = new OutcomeWriter({ spool, log: silentLog }, events);
+  const writer = new OutcomeWriter({ spool, log: silentLog, ...events });
   writer.write(outcome('a@one.test'));
   await expect.poll(() => writes.length).toBe(1);
   // The write of the second is to begin in this turn of the event loop, and the first one's failure is heard of before it.
@@ -45,7 +45,7 @@ test('where a write fails three times in a row, as when connections break, deliv
     },
   };
   const events = { onHealth: (isHealthy: boolean) => void health.push(isHealthy), onWritten: () => undefined };
-  const writer = new OutcomeWriter({ spool, log: silentLog }, events);
+  const writer = new OutcomeWriter({ spool, log: silentLog, ...events });
   writer.write(outcome('a@one.test'));
   await new Promise((turn) => setImmediate(turn));
   await vi.advanceTimersByTimeAsync(1999);

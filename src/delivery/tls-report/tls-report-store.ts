@@ -9,6 +9,7 @@ import {
   sharedTimeOf,
 } from '../../base/database/database.ts';
 import { rowReader } from '../../base/database/row-reader.ts';
+import { Part } from '../../base/part.ts';
 import type { SessionKind } from './session-kind.ts';
 
 /** The tables of reports about TLS. */
@@ -55,8 +56,6 @@ export interface DueTlsReport {
   /** The destinations that have it. */
   readonly told: readonly string[];
 }
-
-type PolicyTotals = Pick<SessionKind, 'policyId' | 'policy'> & { readonly succeeded: number; readonly failed: number };
 
 /** Failures of one kind. */
 export type FailureCount = Omit<SessionKind, 'day' | 'domain' | 'policy'> & { readonly sessions: number };
@@ -115,23 +114,17 @@ const dueOf: (row: Row) => DueTlsReport = rowReader({
   told: namesOf,
 });
 
+const totalsOf = rowReader({ policyId: String, policy: String, succeeded: Number, failed: Number });
 const place = { policyId: String, result: String, exchanger: String, address: String, localAddress: String };
 const failureOf: (row: Row) => FailureCount = rowReader({ ...place, reason: String, sessions: Number });
 
 /** The counts and the reports. Every method rejects with Unavailable while the database cannot be used. */
-export class TlsReportStore {
-  readonly #database: Database;
-  readonly #time: SharedTime;
-  readonly #claims: ReturnType<typeof claimStatements>;
-
-  constructor(database: Database) {
-    this.#database = database;
-    this.#time = sharedTimeOf(database);
-    this.#claims = claimStatements(this.#time);
-  }
+export class TlsReportStore extends Part<{ readonly database: Database }> {
+  readonly #time = sharedTimeOf(this.parts.database);
+  readonly #claims = claimStatements(this.#time);
 
   async isFull(): Promise<boolean> {
-    const [row] = await this.#database.query(sql.rows);
+    const [row] = await this.parts.database.query(sql.rows);
     return Number(row?.['rows'] ?? 0) >= mostRows;
   }
 
@@ -140,7 +133,7 @@ export class TlsReportStore {
     counts: readonly { readonly kind: SessionKind; readonly sessions: number }[],
     times: (day: string) => DueTimes,
   ): Promise<void> {
-    await this.#database.transaction(async (transaction) => {
+    await this.parts.database.transaction(async (transaction) => {
       const planned = new Set<string>();
       for (const { kind, sessions } of counts) {
         const { day, domain, policyId, result, exchanger, address, localAddress, policy, reason } = kind;
@@ -156,39 +149,31 @@ export class TlsReportStore {
 
   /** Reports whose time has come. @param now the time where the database has none of its own */
   async due(now: number, limit: number): Promise<readonly DueTlsReport[]> {
-    return (await this.#database.query(this.#claims.due, this.#time.values(now, limit))).map(dueOf);
+    return (await this.parts.database.query(this.#claims.due, this.#time.values(now, limit))).map(dueOf);
   }
 
   /** Claims a report. @param now as for `due` @returns whether it is this process's to send now */
   async claim({ day, domain, dueAt }: DueTlsReport, now: number): Promise<boolean> {
-    return (await this.#database.run(this.#claims.claim, this.#time.values(now, day, domain, dueAt))) === 1;
+    return (await this.parts.database.run(this.#claims.claim, this.#time.values(now, day, domain, dueAt))) === 1;
   }
 
   /** Keeps a report for another attempt. @param told the destinations that have it */
   async putOff({ day, domain }: DueTlsReport, dueAt: number, told: readonly string[]): Promise<void> {
-    await this.#database.run(sql.putOff, [day, domain, dueAt, JSON.stringify(told)]);
+    await this.parts.database.run(sql.putOff, [day, domain, dueAt, JSON.stringify(told)]);
   }
 
   /** What there is to report; of what is too much, the most frequent failures. */
-  async contents({ day, domain }: DueTlsReport): Promise<{
-    readonly totals: readonly PolicyTotals[];
-    readonly failures: readonly FailureCount[];
-  }> {
-    const totals = await this.#database.query(sql.totals, [day, domain]);
-    const failures = await this.#database.query(sql.failures, [day, domain]);
+  async contents({ day, domain }: DueTlsReport) {
+    const totals = await this.parts.database.query(sql.totals, [day, domain]);
+    const failures = await this.parts.database.query(sql.failures, [day, domain]);
     return {
-      totals: totals.map((row) => ({
-        policyId: String(row['policy_id']),
-        policy: String(row['policy']),
-        succeeded: Number(row['succeeded']),
-        failed: Number(row['failed']),
-      })),
+      totals: totals.map(totalsOf),
       failures: failures.map(failureOf),
     };
   }
 
   async remove({ day, domain }: DueTlsReport): Promise<void> {
-    await this.#database.transaction(async (transaction) => {
+    await this.parts.database.transaction(async (transaction) => {
       await transaction.run(sql.removeSessions, [day, domain]);
       await transaction.run(sql.removeReport, [day, domain]);
     });
@@ -198,5 +183,5 @@ export class TlsReportStore {
 /** Opens the store and brings its tables up to date. */
 export async function openTlsReportStore(database: Database): Promise<TlsReportStore> {
   await database.migrate(tlsReportMigrations);
-  return new TlsReportStore(database);
+  return new TlsReportStore({ database });
 }

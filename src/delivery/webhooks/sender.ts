@@ -58,7 +58,7 @@ const unwrittenCursor = 1000;
 export class WebhookSender extends Part<SenderParts> {
   readonly #known = new KnownWebhooks();
   readonly #pages = createSharedPages(this.parts.events);
-  readonly #turns = new WebhookTurns((id) => this.#run(id));
+  readonly #turns = new WebhookTurns({ run: (id) => this.#run(id) });
   readonly #ended = new AbortController();
   readonly #timers: NodeJS.Timeout[] = [];
   readonly #unlisten: (() => void)[] = [];

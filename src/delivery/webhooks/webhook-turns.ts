@@ -2,6 +2,7 @@
 // others as it has. Those whose endpoints fail have a share of their own, so that the others never wait behind them.
 
 import { FairSlots } from '../../base/fifo.ts';
+import { Part } from '../../base/part.ts';
 import { type EventKind, toldKinds } from '../../spool/events/mail-event.ts';
 
 /** What is known of a webhook here. Times are monotonic milliseconds. */
@@ -90,9 +91,13 @@ interface Turn {
   rest?: NodeJS.Timeout;
 }
 
+interface TurnParts {
+  /** Gives a turn, and tells whether the webhook wants another at once, behind those that wait; it must not reject. */
+  readonly run: (id: string) => Promise<boolean>;
+}
+
 /** The turns of all webhooks. */
-export class WebhookTurns {
-  readonly #run: (id: string) => Promise<boolean>;
+export class WebhookTurns extends Part<TurnParts> {
   readonly #slots = {
     working: new FairSlots(most.working, greed),
     failing: new FairSlots(most.failing, greed),
@@ -104,11 +109,6 @@ export class WebhookTurns {
   #running = 0;
   #isEnded = false;
   #onQuiet: (() => void) | undefined;
-
-  /** @param run gives a turn, and tells whether the webhook wants another at once, behind those that wait; it must not reject */
-  constructor(run: (id: string) => Promise<boolean>) {
-    this.#run = run;
-  }
 
   get counts(): { readonly running: number; readonly waiting: number } {
     return { running: this.#running, waiting: this.#waiting.size };
@@ -149,7 +149,7 @@ export class WebhookTurns {
     const began = performance.now();
     this.#turns.set(id, turn);
     this.#running += 1;
-    const again = await this.#run(id);
+    const again = await this.parts.run(id);
     this.#running -= 1;
     const over = (): void => {
       this.#turns.delete(id);

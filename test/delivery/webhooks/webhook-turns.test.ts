@@ -13,12 +13,12 @@ function known(isSlow: boolean, id = 'a'): KnownWebhook {
 
 test('one that was slow and is found again while it has its turn has another, as it is known now', async () => {
   const ends: (() => void)[] = [];
-  const turns = new WebhookTurns(
-    () =>
+  const turns = new WebhookTurns({
+    run: () =>
       new Promise((done) => {
         ends.push(() => done(false));
       }),
-  );
+  });
   turns.ask(known(true));
   await expect.poll(() => ends.length).toBe(1);
   turns.ask(known(false));
@@ -30,7 +30,7 @@ test('one that was slow and is found again while it has its turn has another, as
 
 test('one that was slow and is found again while it waits has its next turn among those that work', async () => {
   const runs: { readonly id: string; readonly end: (again: boolean) => void }[] = [];
-  const turns = new WebhookTurns((id) => new Promise((end) => void runs.push({ id, end })));
+  const turns = new WebhookTurns({ run: (id) => new Promise((end) => void runs.push({ id, end })) });
   const ran = (): string[] => runs.map(({ id }) => id);
   // An account has eight of the sixteen turns of those that fail.
   const slow = Array.from({ length: 10 }, (_, at) => known(true, `${at}`));
