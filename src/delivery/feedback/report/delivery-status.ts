@@ -1,6 +1,6 @@
 // Reads the body of message/delivery-status (RFC 3464 §2) and of message/global-delivery-status (RFC 6533 §3).
 
-import { isAscii } from 'node:buffer';
+import { isUtf8 } from 'node:buffer';
 import { readOrcpt } from '../../../mail/envelope.ts';
 import { type DeliveryReport, type NamedRecipient, oneLine, type ReportedAction, reportBounds } from './report.ts';
 
@@ -40,30 +40,14 @@ export function readFieldGroups(octets: Uint8Array, groups: number): FieldGroup[
   return found;
 }
 
-function* linesOf(octets: Uint8Array): Generator<string> {
-  const decode = isAscii(octets) ? latin1Of : textOf;
-  let start = 0;
-  for (let count = 0; count < mostLines && start < octets.length; count += 1) {
-    const feed = octets.indexOf(0x0a, start);
-    const end = feed < 0 ? octets.length : feed;
-    const isCr = end > start && octets[end - 1] === 0x0d;
-    yield decode(octets.subarray(start, Math.min(isCr ? end - 1 : end, start + mostCharacters)));
-    start = end + 1;
-  }
-}
-
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
-function textOf(octets: Uint8Array): string {
-  try {
-    return utf8.decode(octets);
-  } catch {
-    return latin1Of(octets);
-  }
-}
-
-function latin1Of(octets: Uint8Array): string {
-  return Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength).toString('latin1');
+/** A line that is UTF-8 is read as that, any other as ISO 8859-1, whatever the others are. */
+function linesOf(octets: Uint8Array): readonly string[] {
+  const lines = Buffer.from(octets).toString('latin1').split(/\r?\n/, mostLines);
+  return lines.map((whole) => {
+    const line = whole.slice(0, mostCharacters);
+    const own = Buffer.from(line, 'latin1');
+    return isUtf8(own) ? own.toString('utf8') : line;
+  });
 }
 
 /** RFC 3464 §2.3.3; `deliverable` stands in reports about addresses that were tried without a message. */

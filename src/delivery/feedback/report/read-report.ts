@@ -190,19 +190,6 @@ function failedRecipients(headers: Headers): string[] {
     .slice(0, reportBounds.recipients);
 }
 
-/** The text for people; where there is none, that of the HTML without its tags. */
-function textOf({ text, html }: ParsedMail): string {
-  if (text !== undefined && text.trim() !== '') return text;
-  if (html === false) return '';
-  const searched = html.slice(0, reportBounds.searched * 2);
-  return searched
-    .replaceAll(/<(?:br|p|div|tr|td|li|h\d)\b[^<>]*>/gi, '\n')
-    .replaceAll(/<[^<>]*>/g, '')
-    .replaceAll(/&lt;/gi, '<')
-    .replaceAll(/&gt;/gi, '>')
-    .replaceAll(/&amp;/gi, '&');
-}
-
 /** Gives recipients without a Diagnostic-Code the words that the text for people has for them; Exim writes some only there. */
 function withWords(report: DeliveryReport, text: string): DeliveryReport {
   if (report.recipients.every(({ diagnostic }) => diagnostic !== undefined)) return report;
@@ -218,7 +205,6 @@ function withWords(report: DeliveryReport, text: string): DeliveryReport {
 export async function readReport(octets: Buffer, isFromNobody: boolean): Promise<Report> {
   const mail = await simpleParser(octets, {
     keepDeliveryStatus: true,
-    skipHtmlToText: true,
     skipTextToHtml: true,
     skipImageLinks: true,
     skipTextLinks: true,
@@ -233,9 +219,9 @@ export async function readReport(octets: Buffer, isFromNobody: boolean): Promise
   }
   const status = attachments.find(({ contentType }) => statusTypes.has(contentType));
   const report = status && readDeliveryStatus(status.content);
-  if (report) return withWords(report, textOf(mail));
+  const { text = '' } = mail;
+  if (report) return withWords(report, text);
   const named = failedRecipients(headers);
-  const text = textOf(mail);
   // Only mailers tell of failures in words: what a person or a ticket system writes about them is an answer like any other (D51).
   const isMailer = isFromMailer(headers);
   if (named.length > 0 && (isMailer || isFromNobody)) return readTextReport(text, named);

@@ -7,36 +7,30 @@ import type { Report } from './report.ts';
 import type { ReportAnswer, ReportQuestion } from './report-process.ts';
 
 /** Reads what came to a bounce address. */
-export interface ReportReader {
-  /**
-   * Reads a message.
-   * @param from who sent it: the messages of one address wait for each other
-   * @returns the reason in words where it cannot be read: it has too many parts, took too long, or too much memory
-   * @throws Unavailable where nothing can be read now: the process cannot be started, or the gateway is stopping
-   */
-  read(
-    octets: Buffer,
-    about: { readonly isFromNobody: boolean; readonly from: string },
-  ): Promise<Report | { readonly kind: 'unreadable'; readonly why: string }>;
-  /** Ends the process. What is still to be read is refused for now. */
-  close(): Promise<void>;
-}
+export type ReportReader = ReturnType<typeof createReportReader>;
 
 /** A report of a megabyte takes some hundred milliseconds; it has a megabyte at most. */
 const readerLimits: WorkLimits = { milliseconds: 10_000, heapMebibytes: 128 };
 
 /** Makes a reader. Its process starts with the first report, and while idle it does not keep this process alive. */
-export function createReportReader(limits: WorkLimits = readerLimits): ReportReader {
-  const reading = new AskedProcess<ReportQuestion, ReportAnswer>(
-    new URL('./report-process.ts', import.meta.url),
-    limits,
-  );
+export function createReportReader(limits: WorkLimits = readerLimits) {
+  const program = new URL('./report-process.ts', import.meta.url);
+  const reading = new AskedProcess<ReportQuestion, ReportAnswer>(program, limits);
   return {
-    // As many wait as there are connections to the bounce listener, since each waits for the answer to its message.
-    async read(octets, { isFromNobody, from }) {
+    /**
+     * Reads a message. As many wait as there are connections to the bounce listener, since each waits for the answer to its message.
+     * @param from who sent it: the messages of one address wait for each other
+     * @returns the reason in words where it cannot be read: it has too many parts, took too long, or too much memory
+     * @throws Unavailable where nothing can be read now: the process cannot be started, or the gateway is stopping
+     */
+    async read(
+      octets: Buffer,
+      { isFromNobody, from }: { readonly isFromNobody: boolean; readonly from: string },
+    ): Promise<Report | { readonly kind: 'unreadable'; readonly why: string }> {
       const answer = await reading.ask({ octets, isFromNobody }, from);
       return 'report' in answer ? answer.report : { kind: 'unreadable', why: answer.error };
     },
-    close: () => reading.close(),
+    /** Ends the process. What is still to be read is refused for now. */
+    close: (): Promise<void> => reading.close(),
   };
 }
