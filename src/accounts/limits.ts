@@ -38,8 +38,6 @@ const sql = {
 class DailyCount extends Part<{ readonly database: Database; readonly account: string }> {
   #day = -1;
   #left = 0;
-  /** What was set aside on an earlier day and not used. */
-  #unused: { readonly day: number; readonly left: number } | undefined;
   #settingAside: Promise<boolean> | undefined;
   /** The day on which old days were forgotten last. */
   #forgotten = -1;
@@ -79,14 +77,13 @@ class DailyCount extends Part<{ readonly database: Database; readonly account: s
 
   #turnTo(day: number): void {
     if (day === this.#day) return;
-    if (this.#left > 0) this.#unused = { day: this.#day, left: this.#left };
     this.#day = day;
     this.#left = 0;
   }
 
   /** @returns whether at least what is needed is set aside now */
   async #setAside(day: number, needed: number, limit: number): Promise<boolean> {
-    await this.#giveUnusedBack();
+    await this.#forgetOldDays();
     for (const amount of [Math.max(needed, Math.min(1000, Math.floor(limit / 100))), needed]) {
       if (amount > limit) continue;
       const isReserved = (await this.parts.database.run(sql.reserve, [this.parts.account, day, amount, limit])) > 0;
@@ -97,19 +94,15 @@ class DailyCount extends Part<{ readonly database: Database; readonly account: s
     return false;
   }
 
-  /** Gives back what an earlier day left unused, and deletes the counts of old days. */
-  async #giveUnusedBack(): Promise<void> {
-    const [unused, account, day] = [this.#unused, this.parts.account, this.#day];
-    this.#unused = undefined;
-    if (unused) await this.parts.database.run(sql.release, [account, unused.day, unused.left]);
-    if (day !== this.#forgotten) await this.parts.database.run(sql.forget, [account, day - 7]);
+  async #forgetOldDays(): Promise<void> {
+    const day = this.#day;
+    if (day !== this.#forgotten) await this.parts.database.run(sql.forget, [this.parts.account, day - 7]);
     this.#forgotten = day;
   }
 
   async giveBack(): Promise<void> {
     const [left, day, account] = [this.#left, this.#day, this.parts.account];
     this.#left = 0;
-    await this.#giveUnusedBack();
     if (left > 0) await this.parts.database.run(sql.release, [account, day, left]);
   }
 }

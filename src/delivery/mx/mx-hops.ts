@@ -179,21 +179,8 @@ function report(
  * @returns the refusal of the first that was tried where none takes a connection. For a message with REQUIRETLS a server that
  *   offers it is looked for; where none does, a connection without it is given, and the message is refused on it
  */
-export async function connectToExchangers(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
-  const ending = new AbortController();
-  const end = (): void => ending.abort();
-  const timer = setTimeout(end, allWithin);
-  way.signal.addEventListener('abort', end);
-  if (way.signal.aborted) end();
-  try {
-    return await connectWithin({ ...way, signal: ending.signal }, parts);
-  } finally {
-    clearTimeout(timer);
-    way.signal.removeEventListener('abort', end);
-  }
-}
-
-async function connectWithin(way: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
+export async function connectToExchangers(given: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
+  const way = { ...given, signal: AbortSignal.any([given.signal, AbortSignal.timeout(allWithin)]) };
   let refused: SmtpReply | undefined;
   const said: SmtpReply[] = [];
   let spare: SmtpConnection | undefined;

@@ -2,6 +2,7 @@
 // through a restart, and while its name server or its policy host is silenced (§5.1).
 
 import type { Database, Migrations } from '../../base/database/database.ts';
+import { rowReader } from '../../base/database/row-reader.ts';
 
 /** A policy. */
 export interface StsPolicy {
@@ -87,9 +88,10 @@ export interface KeptPolicy {
 /** The policies that are kept. */
 export type StsStore = Awaited<ReturnType<typeof openStsStore>>;
 
-function modeOf(text: unknown): StsPolicy['mode'] {
-  return text === 'enforce' || text === 'testing' ? text : 'none';
-}
+const policyOf = rowReader({
+  ...{ id: String, maxAge: Number, mx: (names) => String(names).split(' ').filter(Boolean) },
+  mode: (text): StsPolicy['mode'] => (text === 'enforce' || text === 'testing' ? text : 'none'),
+});
 
 /** Opens the store. */
 export async function openStsStore(database: Database) {
@@ -98,15 +100,7 @@ export async function openStsStore(database: Database) {
     /** @throws Unavailable where the database cannot be used now */
     async get(domain: string): Promise<KeptPolicy | undefined> {
       const [row] = await database.query('SELECT * FROM sts_policies WHERE domain = $1', [domain]);
-      if (!row) return undefined;
-      const { id, mode, mx, max_age: maxAge, fetched_at: fetchedAt } = row;
-      const policy = {
-        id: String(id),
-        mode: modeOf(mode),
-        mx: String(mx).split(' ').filter(Boolean),
-        maxAge: Number(maxAge),
-      };
-      return { policy, fetchedAt: Number(fetchedAt) };
+      return row && { policy: policyOf(row), fetchedAt: Number(row['fetched_at']) };
     },
     /** Keeps a policy in place of the one before, and forgets those that have expired. @throws like `get` */
     async put(domain: string, { policy: { id, mode, mx, maxAge }, fetchedAt }: KeptPolicy): Promise<void> {

@@ -80,11 +80,7 @@ export type Setting =
 
 /** A text by which equal settings are known: two that differ in the case of a field's name are equal. */
 export function settingKey(setting: Setting): string {
-  const { kind } = setting;
-  if ('name' in setting) return `${kind} ${setting.name.toLowerCase()}`;
-  if (kind === 'defaultDomain') return `${kind} ${setting.domain}`;
-  if (kind === 'senders') return `${kind} ${setting.pattern}`;
-  return kind === 'legacyCharset' ? `${kind} ${setting.charset}` : kind;
+  return Object.values(setting).join(' ').toLowerCase();
 }
 
 /** Whether a credential has a setting already. */
