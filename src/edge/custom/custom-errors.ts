@@ -3,13 +3,12 @@
 import type { Clock } from '../../base/clock.ts';
 import type { Database } from '../../base/database/database.ts';
 import { ConfigurationError } from '../../base/errors.ts';
-import { member } from '../../base/is-record.ts';
 import { createKeyedQueues } from '../../base/keyed-queues.ts';
 import type { Logger } from '../../base/log.ts';
 import { yieldToEventLoop } from '../../base/yield-to-event-loop.ts';
 import type { EdgeOccurrence, ErrorAnswer, ErrorRequest } from '../errors/catalogue.ts';
 import type { CustomErrorRule, CustomErrorSettings, EdgeAccountSlice, EdgeZone } from '../zone/zone.ts';
-import { type CompiledRules, compileRules, ruleContentTypes } from './custom-error-rules.ts';
+import { type CompiledRules, compileRules } from './custom-error-rules.ts';
 import {
   type CustomErrorKind,
   type CustomErrorOwner,
@@ -54,36 +53,6 @@ interface Layer {
 
 /** Those of all zones and accounts, by level and id. */
 type Layers = ReadonlyMap<string, ReadonlyMap<string, Layer>>;
-
-function isRule(value: unknown): value is CustomErrorRule {
-  const [enabled, statusCode] = [member(value, 'enabled'), member(value, 'statusCode')];
-  return (
-    typeof member(value, 'expression') === 'string' &&
-    typeof member(value, 'content') === 'string' &&
-    ruleContentTypes.some((type) => type === member(value, 'contentType')) &&
-    (enabled === undefined || typeof enabled === 'boolean') &&
-    (statusCode === undefined || typeof statusCode === 'number')
-  );
-}
-
-/** Reads rules. @param onFault told of what is no rule, which another version of this program or another hand has written */
-function readStoredRules(text: string, onFault: (text: string) => void): readonly CustomErrorRule[] {
-  let values: unknown;
-  try {
-    values = JSON.parse(text);
-  } catch {
-    values = undefined; // told like every other text that is no list
-  }
-  if (!Array.isArray(values)) {
-    onFault('the stored rules are no list');
-    return [];
-  }
-  return values.filter((value: unknown, index): value is CustomErrorRule => {
-    if (isRule(value)) return true;
-    onFault(`entry ${index} of the stored rules is no rule`);
-    return false;
-  });
-}
 
 /** Reads the page of the configuration; its file was judged before. */
 function configuredPage({ errorPage }: CustomErrorSettings = {}): CompiledPage | undefined {
@@ -177,7 +146,10 @@ export class CustomErrors {
   async #learn(): Promise<void> {
     if ((await this.#store.revision()) === this.#known) return;
     for (const stored of await this.#store.changedSince(this.#known)) {
-      await this.#take(stored);
+      // One that another hand has written must not keep the others from being learned.
+      await this.#take(stored).catch((err: unknown) =>
+        this.#parts.log.error({ err, [stored.level]: stored.owner }, 'stored rule left out'),
+      );
       await yieldToEventLoop();
     }
   }
@@ -256,7 +228,8 @@ export class CustomErrors {
     }
     if (kind !== 'rules') return; // what a newer program keeps
     const onFault = (text: string): void => this.#parts.log.error({ [level]: owner, text }, 'stored rule left out');
-    const rules = body === undefined ? undefined : readStoredRules(body, onFault);
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- `putRules` has written them
+    const rules = body === undefined ? undefined : (JSON.parse(body) as readonly CustomErrorRule[]);
     layer.rules.stored = { ...common, value: rules && (await compileRules(rules, onFault)) };
   }
 }

@@ -467,20 +467,13 @@ describe('file and API', () => {
       await database.run(update, [body]);
       await customErrors.refresh();
     };
-    const odd = [null, 5, {}, { ...rule('x'), contentType: 'image/png' }, rule('bad', { expression: 'what' })];
-    await write(JSON.stringify([...odd, rule('good')]));
+    await write(JSON.stringify([rule('bad', { expression: 'what' }), rule('good')]));
     expect(textOf(choose())).toBe('good');
-    expect(lines.map(({ text }) => text)).toEqual([
-      'entry 0 of the stored rules is no rule',
-      'entry 1 of the stored rules is no rule',
-      'entry 2 of the stored rules is no rule',
-      'entry 3 of the stored rules is no rule',
-      expect.stringContaining('unknown field "what"'),
-    ]);
-    for (const body of ['{', '{}', 'null']) {
+    expect(lines.map(({ text }) => text)).toEqual([expect.stringContaining('unknown field "what"')]);
+    for (const body of ['{', '{}', '[null]']) {
       await write(body);
-      expect(textOf(choose())).toBe('file page');
-      expect(lines.at(-1)).toMatchObject({ text: 'the stored rules are no list', zone: zoneId });
+      expect(textOf(choose())).toBe('good');
+      expect(lines.at(-1)).toMatchObject({ msg: 'stored rule left out', zone: zoneId });
     }
   });
 
