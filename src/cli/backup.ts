@@ -7,17 +7,11 @@ import { UsageError } from '../base/errors.ts';
 import { type Progress, restoreBackup } from '../spool/backup/backup-file.ts';
 import { takeBackup } from '../spool/backup/take-backup.ts';
 import { type CommandIo, defineCommand, print } from './command/command.ts';
-
-/** Milliseconds before the first line of progress, and from one line to the next. */
-const tellEveryMs = 1000;
+import { tellProgress } from './command/tell-progress.ts';
 
 function progressOn(io: CommandIo): Progress {
-  let toldAt = performance.now();
-  return (step, fraction) => {
-    if (performance.now() - toldAt < tellEveryMs) return;
-    toldAt = performance.now();
-    io.stderr.write(`${step}: ${Math.floor(fraction * 100)} %\n`);
-  };
+  const tell = tellProgress(io);
+  return (step, fraction) => tell(`${step}: ${Math.floor(fraction * 100)} %`);
 }
 
 /** The database file and the folder of bodies of a configuration. @throws UsageError where the database is PostgreSQL */

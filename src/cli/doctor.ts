@@ -9,9 +9,8 @@ import { printableJson } from '../pipeline/report/print.ts';
 import { shownOctets } from '../spool/inspect/database-report.ts';
 import { defaultMinFreeBytes } from '../spool/spool-limits.ts';
 import { checkRecords, type DnsSettings } from '../web/admin/check-records.ts';
-import { type CommandIo, defineCommand, jsonOption, serverOption } from './command/command.ts';
-import { counted, printable } from './command/printable.ts';
-import { progressLine } from './command/progress-line.ts';
+import { defineCommand, jsonOption, serverOption } from './command/command.ts';
+import { printable } from './command/printable.ts';
 import { inspect } from './database/db-check.ts';
 import {
   lookAtClock,
@@ -122,19 +121,6 @@ function lineOf({ what, state, text, cure }: Seen): string {
   return `${wordOf[state]}  ${printable(what)}: ${printable(text)}${cure === undefined ? '' : `. ${printable(cure)}`}\n`;
 }
 
-/** Waits for looks, and tells at a terminal how many are done. */
-async function watched<Found>(looks: readonly Promise<Found>[], io: CommandIo): Promise<Found[]> {
-  const progress = progressLine(io.stderr, 'Looking');
-  let done = 0;
-  const told = looks.map(async (look) => {
-    const found = await look;
-    done += 1;
-    progress.show(done, looks.length, counted(done, 'look'));
-    return found;
-  });
-  return await Promise.all(told).finally(() => progress.end());
-}
-
 /** postern doctor looks at everything outside the program that mail needs, and says of each what is wrong and what cures it. */
 export const command = defineCommand({
   summary: 'Look at DNS, next hops, clock, disk, keys and database, and tell what is wrong',
@@ -170,7 +156,7 @@ keys and certificates, the database. Nothing is written, and no look takes longe
       ...(time ? [within('clock', (signal) => lookAtClock(...time, signal))] : []),
       within('database', () => lookAtDatabase(config)),
     ];
-    const seenThere = await watched(looks, io);
+    const seenThere = await Promise.all(looks);
     resolver.cancel();
     // Several domains share the records of one bounce domain.
     const every = [...seenThere.flat(), ...lookAtDisk(config), ...lookAtFiles(config)];

@@ -3,7 +3,7 @@
 import { realpath } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import type { Submitter } from '../accounts/account.ts';
-import { archiveOctets, isArchive, readArchive } from '../pipeline/report/archive/archive-files.ts';
+import { isArchive, readArchive } from '../pipeline/report/archive/archive-files.ts';
 import { archivedMessage } from '../pipeline/report/archive/archived-message.ts';
 import { type CredentialReport, Findings } from '../pipeline/report/findings.ts';
 import {
@@ -17,7 +17,7 @@ import {
 import { type RehearsalParts, rehearse } from '../pipeline/report/rehearse.ts';
 import { withLines } from '../pipeline/report/settings.ts';
 import type { CommandIo } from './command/command.ts';
-import { progressLine } from './command/progress-line.ts';
+import { tellProgress } from './command/tell-progress.ts';
 
 /** How many files that are no messages are named; the rest are only counted. */
 const namedSkips = 20;
@@ -56,29 +56,21 @@ export async function namesArchive(paths: readonly string[]): Promise<boolean> {
 }
 
 async function read({ paths, parts }: Rehearsal, io: CommandIo, what: string): Promise<Reading> {
-  const progress = progressLine(io.stderr, what);
-  const all = progress.isWatched ? await archiveOctets(paths) : 0;
+  const tell = tellProgress(io);
   const findings = new Findings();
   const skipped: { name: string; why: string }[] = [];
-  let [messages, octets, skippedCount, cleaned] = [0, 0, 0, 0];
-  const onOctets = (more: number): void => {
-    octets += more;
-  };
-  try {
-    for await (const entry of readArchive(paths, { most: parts.messageBytes, onOctets })) {
-      if (entry.kind === 'skipped') {
-        skippedCount += 1;
-        if (skipped.length < namedSkips) skipped.push(entry);
-        continue;
-      }
-      const message = archivedMessage(entry);
-      findings.add(await rehearse(message, parts));
-      messages += 1;
-      cleaned += message.setAside > 0 ? 1 : 0;
-      progress.show(octets, all, counted(messages, 'message'));
+  let [messages, skippedCount, cleaned] = [0, 0, 0];
+  for await (const entry of readArchive(paths, { most: parts.messageBytes })) {
+    if (entry.kind === 'skipped') {
+      skippedCount += 1;
+      if (skipped.length < namedSkips) skipped.push(entry);
+      continue;
     }
-  } finally {
-    progress.end();
+    const message = archivedMessage(entry);
+    findings.add(await rehearse(message, parts));
+    messages += 1;
+    cleaned += message.setAside > 0 ? 1 : 0;
+    tell(`${what}: ${counted(messages, 'message')}`);
   }
   return { findings, messages, skipped, skippedCount, cleaned };
 }

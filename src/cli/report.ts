@@ -22,8 +22,8 @@ import {
 } from '../pipeline/report/rehearse.ts';
 import { chooseAccount } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, isYes, print } from './command/command.ts';
-import { type ProgressLine, progressLine } from './command/progress-line.ts';
 import { parseSpan } from './command/span.ts';
+import { tellProgress } from './command/tell-progress.ts';
 import { withQueue } from './queue/open-queue.ts';
 import { namedPaths } from './rehearsal.ts';
 
@@ -86,13 +86,13 @@ interface Telling {
 
 /** Tells what was refused, by the stored events. @returns the exit code */
 async function tellRefused(config: Config, wanted: JournalWanted, telling: Telling, io: CommandIo): Promise<number> {
-  const progress = progressLine(io.stderr, 'Reading events');
+  const tell = tellProgress(io);
   const findings = await withQueue(config, ({ spool }) =>
     findingsOfEvents(spool.events, {
       ...wanted,
       sendingDomains: (name) => accountNamed(config, name)?.sendingDomains.map((domain) => domain.name) ?? [],
-      onProgress: (done, all) => progress.show(done, all),
-    }).finally(() => progress.end()),
+      onProgress: (done, all) => tell(`Reading events: ${Math.floor((done / all) * 100)} %`),
+    }),
   );
   const reports = findings.report((name, one) => accountNamed(config, name)?.credentials.get(one));
   if (telling.format !== undefined) {
@@ -123,7 +123,7 @@ interface Asked extends JournalWanted {
 }
 
 /** Judges again, by another configuration, what the journal has kept. */
-async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, progress: ProgressLine) {
+async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, io: CommandIo) {
   return await withQueue(config, async ({ spool }) => {
     const engine = await engineOf(config);
     const limits = { ...config.journal, ...rowsPerAccount(config) };
@@ -131,7 +131,8 @@ async function compareKept(config: Config, partsOf: PartsOf, asked: Asked, progr
     const { journal } = await engine.openJournal(limits, hooks);
     try {
       const { since, account, credential, shadow } = asked;
-      const onProgress = (done: number): void => progress.show(done, 0, counted(done, 'message'));
+      const tell = tellProgress(io);
+      const onProgress = (done: number): void => tell(`Judged again: ${counted(done, 'message')}`);
       return await compareJournal(
         journal,
         { since, account, credential, shadow },
@@ -152,7 +153,7 @@ async function compareArchive(now: PartsOf, then: PartsOf, asked: Asked): Promis
   const comparison = new VerdictComparison();
   const domain = present.submitter.account.sendingDomains[0]?.name;
   const about = { reversePath: domain === undefined ? '' : `check@${domain}`, recipients: ['recipient@example.net'] };
-  for await (const entry of readArchive(archive, { most: present.messageBytes, onOctets: () => undefined })) {
+  for await (const entry of readArchive(archive, { most: present.messageBytes })) {
     if (entry.kind === 'skipped') {
       comparison.notKept += 1;
       continue;
@@ -173,12 +174,10 @@ async function tellWouldPass(
   asked: Asked,
   io: CommandIo,
 ): Promise<number> {
-  const progress = progressLine(io.stderr, 'Judging again');
   const then = judgedBy(other);
   const comparison = await (asked.archive.length > 0
     ? compareArchive(judgedBy(config), then, asked)
-    : compareKept(config, then, asked, progress)
-  ).finally(() => progress.end());
+    : compareKept(config, then, asked, io));
   const { notKept } = comparison;
   return print(io, asked.json ? printableJson({ mailers: comparison.rows(), notKept }) : comparisonText(comparison));
 }

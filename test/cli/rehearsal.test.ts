@@ -14,10 +14,9 @@ const marked =
   'From: a@example.com\nSubject: marked\nUser-Agent: s-nail v14.9.24\nDate: Sun, 22 Nov 2026 08:00:00 +0000\n\nx\n';
 const foreign = 'From: a@example.edu\nSubject: foreign\n\nx\n';
 
-async function check(args: readonly string[], isTTY = false) {
+async function check(args: readonly string[]) {
   const written = { stdout: '', stderr: '' };
   const into = (name: 'stdout' | 'stderr') => ({
-    isTTY,
     write: (text: string) => {
       written[name] += text;
     },
@@ -157,14 +156,6 @@ test('a message over the limit is refused by its size, with its mailer known', a
   const { stdout } = await check([archive({ large })]);
   expect(stdout).toContain('User-Agent: s-nail v14.9.24: 1 message refused');
   expect(stdout).toMatch(/E_CONTENT_TOO_LARGE: The message has 600\d{4} octets, at most 5242880 are allowed/);
-});
-
-test('progress is shown at a terminal only, on standard error', async () => {
-  const folder = archive({ 'a.mbox': mbox(...Array.from({ length: 300 }, () => plain)) });
-  const watched = await check([folder], true);
-  expect(watched.stderr).toMatch(/^\rJudging \[[#.]{30}\] \d+ % [\d,]+ messages?/);
-  expect(watched.stderr.endsWith('\r\u001b[K')).toBe(true);
-  expect(await check([folder])).toMatchObject({ stderr: '', stdout: watched.stdout });
 });
 
 test('single files are judged one by one as before, unless the report is asked for', async () => {

@@ -47,10 +47,9 @@ async function withEvents(fill: (spool: Spool) => void | Promise<void>) {
   const spool = await openSpool(loadConfig({ file, env, cwd: folder }));
   await fill(spool);
   await spool.close();
-  const run = async (args: readonly string[] = [], isTTY = false, answer?: string) => {
+  const run = async (args: readonly string[] = [], answer?: string) => {
     const written = { stdout: '', stderr: '' };
     const into = (name: 'stdout' | 'stderr') => ({
-      isTTY,
       write: (text: string) => {
         written[name] += text;
       },
@@ -98,12 +97,12 @@ test('--apply writes the changes that were told once they are agreed to, with a 
     spool.events.refuse(refusal({ credential: 'cron', violations: [{ code: 'E_VALIDATION_ERROR', message }] }));
   });
   expect(await run(['--apply'])).toMatchObject({ exitCode: 64, stdout: '' });
-  const declined = await run(['--apply'], false, 'n');
+  const declined = await run(['--apply'], 'n');
   expect(declined).toMatchObject({ exitCode: 1, stderr: '' });
   expect(declined.stdout).toContain('postern.yaml, line 6;');
   const file = join(declined.folder, 'postern.yaml');
   expect(readFileSync(file, 'utf8')).toBe(yaml);
-  expect(await run(['--apply'], false, 'y')).toMatchObject({ exitCode: 0 });
+  expect(await run(['--apply'], 'y')).toMatchObject({ exitCode: 0 });
   expect(readFileSync(file, 'utf8')).toBe(
     yaml.replace(
       '{ name: default, strip: [X-Old] }, { name: cron }',
@@ -144,13 +143,6 @@ test('events of before are not counted, however they lie among the pages', async
   });
   expect((await run(['--since', '1h'])).stdout).toContain('1,500 of 1,500 messages accepted (100.0 %)');
   expect((await run(['--since', '1d'])).stdout).toContain('4,500 of 4,500 messages accepted');
-});
-
-test('progress is shown at a terminal only, and removed in the end', async () => {
-  const run = await withEvents((spool) => spool.events.refuse(refusal()));
-  expect((await run()).stderr).toBe('');
-  const { stderr } = await run([], true);
-  expect(stderr).toMatch(/^\rReading events \[#+\] 100 % .*\r\x1b\[K$/);
 });
 
 test('nothing happened: it says so', async () => {

@@ -17,8 +17,6 @@ export interface CliResult {
 export interface CliOptions {
   readonly env?: Readonly<Record<string, string | undefined>>;
   readonly cwd?: string;
-  /** Its outputs are terminals; `runHere` alone. */
-  readonly isTTY?: boolean;
 }
 
 /**
@@ -28,7 +26,6 @@ export interface CliOptions {
 export async function runHere(args: readonly string[], options: CliOptions = {}): Promise<CliResult> {
   const written = { stdout: '', stderr: '' };
   const into = (name: 'stdout' | 'stderr') => ({
-    isTTY: options.isTTY === true,
     write: (text: string | Uint8Array) => {
       written[name] += Buffer.from(text).toString();
     },

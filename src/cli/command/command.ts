@@ -8,8 +8,7 @@ import { errorCode, errorMessage, UsageError } from '../../base/errors.ts';
 /** The streams, the environment and the folder that a command works with; tests pass their own. */
 export interface CommandIo {
   readonly stdout: { write(text: string | Uint8Array): unknown };
-  /** `isTTY` is true where a person reads along, who is shown progress. */
-  readonly stderr: { write(text: string): unknown; readonly isTTY?: boolean };
+  readonly stderr: { write(text: string): unknown };
   readonly env: Readonly<Record<string, string | undefined>>;
   /** Asks the person at the terminal and gives the line of the answer; absent where there is no terminal. */
   readonly ask?: (question: string) => Promise<string>;

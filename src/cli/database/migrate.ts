@@ -4,39 +4,13 @@ import { readSecret } from '../../app/config/secrets.ts';
 import { tableMigrations } from '../../app/wiring/table-versions.ts';
 import { errorMessage, UsageError } from '../../base/errors.ts';
 import { parsePostgresUrl, withPassword } from '../../base/postgres/server-hosts.ts';
-import {
-  DamagedRows,
-  type Moved,
-  type MoveProgress,
-  type MoveRequest,
-  moveData,
-  undoMove,
-} from '../../spool/move/move-data.ts';
+import { DamagedRows, type Moved, type MoveRequest, moveData, undoMove } from '../../spool/move/move-data.ts';
 import { leftTables } from '../../spool/move/moved-tables.ts';
 import { type Damaged, lookAtSource } from '../../spool/move/source-file.ts';
 import { EndUnknown } from '../../spool/move/target-database.ts';
 import { type CommandIo, defineCommand, fail, type OptionValues, print, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
-import { progressLine } from '../command/progress-line.ts';
-
-/** Milliseconds between two lines where nobody sits at a terminal. */
-const tellEveryMs = 5000;
-
-function moveProgress(io: CommandIo): { show(progress: MoveProgress): void; end(): void } {
-  const line = progressLine(io.stderr, 'Moving');
-  let toldAt = performance.now();
-  return {
-    show({ step, rows, allRows, octets }) {
-      const note = `${step}: ${rows.toLocaleString('en')} rows, ${(octets / 2 ** 20).toFixed(0)} MiB`;
-      if (line.isWatched) line.show(rows, allRows, note);
-      else if (performance.now() - toldAt >= tellEveryMs) {
-        toldAt = performance.now();
-        io.stderr.write(`${note} of ${allRows.toLocaleString('en')} rows\n`);
-      }
-    },
-    end: () => line.end(),
-  };
-}
+import { tellProgress } from '../command/tell-progress.ts';
 
 /** The exit code where nobody can tell whether the target has kept everything (EX_TEMPFAIL). */
 const endUnknownCode = 75;
@@ -165,20 +139,21 @@ async function move(databases: Databases, given: Given, io: CommandIo): Promise<
   const interrupt = new AbortController();
   const onSignal = (): void => interrupt.abort();
   for (const signal of ['SIGINT', 'SIGTERM'] as const) process.on(signal, onSignal);
-  const progress = moveProgress(io);
+  const tell = tellProgress(io);
   try {
     const moved = await moveData({
       ...databases,
       migrations: tableMigrations,
       leaveDamaged: given['leave-damaged'] === true,
       signal: interrupt.signal,
-      progress: (told) => progress.show(told),
+      progress: ({ step, rows, allRows, octets }) =>
+        tell(
+          `${step}: ${rows.toLocaleString('en')} of ${allRows.toLocaleString('en')} rows, ${(octets / 2 ** 20).toFixed(0)} MiB`,
+        ),
     });
-    progress.end();
     tellMoved(moved, databases, io);
     return moved.left.messages.size + moved.left.entries.size === 0 ? 0 : 1;
   } catch (thrown) {
-    progress.end();
     return failed(thrown, interrupt.signal.aborted, io);
   } finally {
     for (const signal of ['SIGINT', 'SIGTERM'] as const) process.off(signal, onSignal);

@@ -11,7 +11,7 @@ import {
 } from '../../web/admin/queue/queue-selection.ts';
 import { type CommandIo, defineCommand, fail, print } from '../command/command.ts';
 import { counted } from '../command/printable.ts';
-import { type ProgressLine, progressLine } from '../command/progress-line.ts';
+import { tellProgress } from '../command/tell-progress.ts';
 import { missing, newTimes, notFound, type OpenQueue, pageMessages, stateOption, withQueue } from './open-queue.ts';
 
 interface Retried extends Pick<Selection, 'account' | 'destination' | 'route'> {
@@ -34,7 +34,8 @@ function readSelection(
 }
 
 /** Makes everything selected due, one page per transaction. */
-async function retrySelected({ spool, config }: OpenQueue, { state, ...wanted }: Retried, progress: ProgressLine) {
+async function retrySelected({ spool, config }: OpenQueue, { state, ...wanted }: Retried, io: CommandIo) {
+  const tell = tellProgress(io);
   const states: readonly WaitingState[] = state === 'failed' ? ['failed'] : ['queued', 'deferred', 'held'];
   const routeOf: RouteOf = (account, recipient) => wayFor(config.delivery, { account, recipient }).route.name;
   const sum = { messages: 0, recipients: 0, failed: 0 };
@@ -51,7 +52,7 @@ async function retrySelected({ spool, config }: OpenQueue, { state, ...wanted }:
     sum.messages += made.messages;
     sum.recipients += made.recipients;
     sum.failed += made.failed;
-    progress.show(sum.messages, 0, counted(sum.messages, 'message'));
+    tell(`Made due: ${counted(sum.messages, 'message')}`);
     // Without the lock for as long as it was held, so that a server beside this command goes on committing.
     if (after !== undefined) await sleep(Math.max(20, performance.now() - begunAt));
   } while (after !== undefined);
@@ -92,8 +93,7 @@ second, and what it has in hand stays in its hands.`,
     return withQueue(readConfig(), async (opened) => {
       const selection = readSelection(options, opened.config);
       if (args.length > 0) return await retryNamed(opened, { ids: args, state: selection.state }, io);
-      const progress = progressLine(io.stderr, 'Making due');
-      const made = await retrySelected(opened, selection, progress).finally(() => progress.end());
+      const made = await retrySelected(opened, selection, io);
       const failed = made.failed > 0 ? `, ${made.failed} of them had failed` : '';
       const due = `${counted(made.messages, 'message')} with ${counted(made.recipients, 'recipient')}`;
       return print(io, `Due now: ${due}${failed}`);

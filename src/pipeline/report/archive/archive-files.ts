@@ -175,13 +175,12 @@ async function* filesBelow(folder: string, depth: number): AsyncGenerator<FoundF
   }
 }
 
-async function* windowsOf(handle: FileHandle, onOctets: (octets: number) => void): AsyncGenerator<Buffer> {
+async function* windowsOf(handle: FileHandle): AsyncGenerator<Buffer> {
   for (let position = 0; ; ) {
     const window = Buffer.allocUnsafeSlow(windowOctets);
     const { bytesRead } = await handle.read(window, 0, windowOctets, position);
     if (bytesRead === 0) return;
     position += bytesRead;
-    onOctets(bytesRead);
     yield window.subarray(0, bytesRead);
   }
 }
@@ -190,7 +189,6 @@ async function* windowsOf(handle: FileHandle, onOctets: (octets: number) => void
 export interface ArchiveOptions {
   /** How many octets of one message are kept. */
   readonly most: number;
-  readonly onOctets?: (octets: number) => void;
 }
 
 async function readStart(handle: FileHandle, octets: number): Promise<Buffer> {
@@ -206,11 +204,10 @@ async function readStart(handle: FileHandle, octets: number): Promise<Buffer> {
 
 async function* messagesOf(file: string, handle: FileHandle, options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
   const { size } = await handle.stat();
-  const onOctets = options.onOctets ?? (() => undefined);
   const start = await readStart(handle, Math.min(size, startOctets));
   if (beginsMbox(start)) {
     let count = 0;
-    for await (const { octets, size: of, sender } of readMbox(windowsOf(handle, onOctets), options.most)) {
+    for await (const { octets, size: of, sender } of readMbox(windowsOf(handle), options.most)) {
       count += 1;
       const name = `${file}:${count}`;
       if (beginsMessage(octets.subarray(0, startOctets))) yield { kind: 'message', name, octets, size: of, sender };
@@ -218,7 +215,6 @@ async function* messagesOf(file: string, handle: FileHandle, options: ArchiveOpt
     }
     return;
   }
-  onOctets(size);
   if (!beginsMessage(start)) {
     yield { kind: 'skipped', name: file, why: size === 0 ? 'empty' : 'no message' };
     return;
@@ -256,17 +252,6 @@ export async function* readArchive(paths: readonly string[], options: ArchiveOpt
   for (const path of paths) {
     for await (const found of filesOf(path)) yield* readFoundFile(found, options);
   }
-}
-
-/** The octets of all files of an archive, for showing how far its reading is. */
-export async function archiveOctets(paths: readonly string[]): Promise<number> {
-  let sum = 0;
-  for (const path of paths) {
-    for await (const { file, fault } of filesOf(path)) {
-      if (fault === undefined) sum += (await lstat(file).catch(() => undefined))?.size ?? 0;
-    }
-  }
-  return sum;
 }
 
 /** Whether a path is more than one message: a folder, or an mbox file. */
