@@ -76,13 +76,5 @@ export function sessionsContract(engine: Engine): void {
       expect(await store.useLink(code, 1001)).toBeUndefined();
       expect(await store.useLink(late, 2000)).toBeUndefined();
     });
-
-    test('only the newest links are kept', async () => {
-      const store = await openSessionStore(await engine.make()(), { links: 2 });
-      const codes: string[] = [];
-      for (let turn = 0; turn < 3; turn += 1) codes.push(await store.offerLink({ ...other, ...at, now: 1000 + turn }));
-      const used = await Promise.all(codes.map((code) => store.useLink(code, 1500)));
-      expect(used.map((each) => each !== undefined)).toEqual([false, true, true]);
-    });
   });
 }

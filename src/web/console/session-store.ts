@@ -48,10 +48,9 @@ export type StoredSession = Omit<SignIn, 'now'>;
 interface SessionLimits {
   readonly perAccount: number;
   readonly all: number;
-  readonly links: number;
 }
 
-const usual: SessionLimits = { perAccount: 100, all: 10_000, links: 20 };
+const usual: SessionLimits = { perAccount: 100, all: 10_000 };
 
 const sql = {
   open: `INSERT INTO console_sessions (sha256, account, credential, token, created_at, expires_at)
@@ -68,8 +67,6 @@ const sql = {
   offer: `INSERT INTO console_links (sha256, account, credential, created_at, expires_at) VALUES ($1, $2, $3, $4, $5)`,
   use: 'DELETE FROM console_links WHERE sha256 = $1 RETURNING account, credential, expires_at',
   expireLinks: 'DELETE FROM console_links WHERE expires_at <= $1',
-  trimLinks: `DELETE FROM console_links WHERE sha256 IN
-    (SELECT sha256 FROM console_links ORDER BY created_at DESC, sha256 LIMIT 1000000 OFFSET $1)`,
 } as const;
 
 function keyOf(secret: string): string {
@@ -135,7 +132,6 @@ export async function openSessionStore(database: Database, given: Partial<Sessio
         const code = randomSecret();
         await inside.run(sql.expireLinks, [now]);
         await inside.run(sql.offer, [keyOf(code), account, credential, now, expiresAt]);
-        await inside.run(sql.trimLinks, [limits.links]);
         return code;
       }),
     /** Uses a link up. @returns whom it lets in; undefined where it does not exist, was used or has expired */

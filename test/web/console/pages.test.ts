@@ -35,8 +35,6 @@ test('every URL of a page is the same document, asked for anew each time', async
     expect(page.text).toMatch(/src="\/console\/assets\/[0-9a-f]{16}\/web\/main\.ts"/);
     const fields = ['content-security-policy', 'cache-control', 'x-content-type-options', 'referrer-policy'];
     expect(fields.map((name) => page.headers.get(name))).toEqual([policy, 'no-cache', 'nosniff', 'no-referrer']);
-    const tag = page.headers.get('etag') ?? '';
-    expect((await ask(`${base}${path}`, { headers: { 'If-None-Match': `"x", W/${tag}` } })).status).toBe(304);
   }
 });
 
@@ -78,9 +76,6 @@ describe('compression', () => {
     ]);
     expect((decompress?.(answer.body) ?? answer.body).toString()).toBe(plain.text);
     expect(answer.field('content-length')).toBe(String(answer.body.length));
-    // A coding is another representation, so it has another tag (RFC 9110 §8.8.3).
-    const again = await raw(port, '/console', [...headers, `If-None-Match: ${answer.field('etag')}`]);
-    expect([again.status, again.body.length]).toEqual([304, 0]);
   });
 });
 

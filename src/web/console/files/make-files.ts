@@ -46,8 +46,6 @@ export type Coding = 'br' | 'gzip' | 'identity';
 export interface MadeFile {
   readonly path: string;
   readonly contentType: string;
-  /** Without quotes; the tag of a coding has the coding behind it. */
-  readonly tag: string;
   readonly octets: Readonly<Record<Coding, Uint8Array<ArrayBuffer>>>;
 }
 
@@ -62,9 +60,8 @@ export interface MadeFiles {
 
 function made(path: string, contentType: string, text: string): MadeFile {
   const identity = Buffer.from(text);
-  const tag = createHash('sha256').update(identity).digest('base64url').slice(0, 22);
   const br = brotliCompressSync(identity, { params: { [constants.BROTLI_PARAM_QUALITY]: 9 } });
-  return { path, contentType, tag, octets: { identity, gzip: gzipSync(identity, { level: 9 }), br } };
+  return { path, contentType, octets: { identity, gzip: gzipSync(identity, { level: 9 }), br } };
 }
 
 const script = 'text/javascript; charset=utf-8';

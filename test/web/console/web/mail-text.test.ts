@@ -3,7 +3,7 @@ import { readAttempt, sampleMessage, sampleRequest } from '../../../../src/web/c
 import { journalQuery } from '../../../../src/web/console/web/text/filters.ts';
 import { fitsFilters } from '../../../../src/web/console/web/text/row-order.ts';
 
-const typed = (form: string, text: string, from = '', to = '') => readAttempt(JSON.stringify({ form, text, from, to }));
+const typed = (form: string, text: string) => readAttempt(JSON.stringify({ form, text }));
 
 describe('what is tried', () => {
   test('a message alone is judged without an envelope, and would be sent to whom its fields name', () => {
@@ -16,16 +16,6 @@ describe('what is tried', () => {
         from: 'a@example.com',
         recipients: ['x@example.net', 'y@example.net'],
         mime_message: text.replaceAll('\n', '\r\n'),
-      },
-    });
-  });
-
-  test('an envelope that is typed is judged with it', () => {
-    expect(typed('message', 'Subject: x\r\n\r\n', 'a@example.com', ' b@example.net, c@example.net ')).toMatchObject({
-      judge: {
-        from: 'a@example.com',
-        recipients: ['b@example.net', 'c@example.net'],
-        mime_message: 'Subject: x\r\n\r\n',
       },
     });
   });

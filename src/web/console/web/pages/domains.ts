@@ -47,15 +47,13 @@ function Record({ record }: { readonly record: DnsRecord }): JSX.Element {
   );
 }
 
-function writeNeeds(open: number): string {
-  return `${writeCounted(open, 'record')} ${open === 1 ? 'needs' : 'need'} work`;
-}
-
 function summary(domain: SendingDomain): string | undefined {
   const checked = domain.records.filter(({ check }) => check !== undefined);
   if (checked.length === 0) return undefined;
   const open = checked.filter(({ check }) => check?.state !== 'ok').length;
-  return open === 0 ? 'All records are in place.' : `${writeNeeds(open)} (of ${checked.length}).`;
+  return open === 0
+    ? 'All records are in place.'
+    : `${open} of ${writeCounted(checked.length, 'record')} not in place.`;
 }
 
 function domainPanel(domain: SendingDomain): JSX.Element {
@@ -76,8 +74,7 @@ export function Page(): JSX.Element {
   const check = async (): Promise<void> => {
     const { result } = await ask<readonly SendingDomain[]>(accountOnlyPath(`${path}?check=1`));
     setChecked(result);
-    const open = result.flatMap(({ records }) => records).filter((record) => record.check?.state !== 'ok').length;
-    tell(open === 0 ? 'All records are in place.' : `${writeNeeds(open)}.`);
+    tell('DNS was checked.');
   };
   return el('div')(
     pageHead(

@@ -6,11 +6,11 @@ import { Button, Field, Select } from '../parts/controls.ts';
 import { Confirm, FormDialog, useDialog } from '../parts/dialog.ts';
 import { brief, el, foreign, Time } from '../parts/element.ts';
 import { type Column, column, PagedTable, SearchBox } from '../parts/list.ts';
-import { empty, makeButton, pageHead } from '../parts/surfaces.ts';
+import { ClearFilters, empty, makeButton, pageHead } from '../parts/surfaces.ts';
 import { ask } from '../state/api.ts';
 import { tell } from '../state/notices.ts';
 import { usePages } from '../state/paging.ts';
-import { accountOnlyPath, mayEdit, place, setFilters } from '../state/session.ts';
+import { accountOnlyPath, mayEdit, place } from '../state/session.ts';
 import type { Suppression } from '../state/shapes.ts';
 import { endAfter, spanChoices } from '../text/amounts.ts';
 import { readFilters } from '../text/filters.ts';
@@ -67,11 +67,7 @@ const columns: readonly Column<Suppression>[] = [
 ];
 
 function nothingThere(q: string | undefined): JSX.Element {
-  if (q !== undefined)
-    return empty(
-      'No address fits',
-      'suppressions',
-    )(el(Button, { onPress: () => setFilters({ q: undefined }) })('Show all addresses'));
+  if (q !== undefined) return empty('No address fits', 'suppressions')(h(ClearFilters, { names: ['q'] }));
   const what =
     'Add an address that must not get mail, such as one of a test system or of somebody who has asked for it.';
   return empty('Nobody is suppressed', 'suppressions')(what);

@@ -145,24 +145,6 @@ function Judged({ attempt, value, problem, isOffline, isLoading }: ReturnType<ty
   );
 }
 
-interface Envelope {
-  readonly from: string;
-  readonly to: string;
-}
-
-function envelopeFields({ from, to }: Envelope, set: (change: (before: Envelope) => Envelope) => void): JSX.Element {
-  return el('div.try-row')(
-    h(Field, {
-      ...{ label: 'MAIL FROM (optional)', placeholder: 'the address in From' },
-      ...{ value: from, onInput: (value: string) => set((before) => ({ ...before, from: value })) },
-    }),
-    h(Field, {
-      ...{ label: 'RCPT TO (optional)', placeholder: 'the addresses in To, Cc and Bcc' },
-      ...{ value: to, onInput: (value: string) => set((before) => ({ ...before, to: value })) },
-    }),
-  );
-}
-
 function sendConfirm(onConfirm: () => Promise<void>): JSX.Element {
   return el(Confirm, { title: 'Send this message?', action: 'Send 1 message', onConfirm })(
     el('p')('It is handed in as a program would hand it in, and goes to its recipients.'),
@@ -174,11 +156,10 @@ export function Page(): JSX.Element {
   const form = openTab(tabs) === 'request' ? 'request' : 'message';
   const { path, label, sample, hint } = words[form];
   const [texts, setTexts] = useState({ message: '', request: '' });
-  const [envelope, setEnvelope] = useState({ from: '', to: '' });
   const { show, dialog } = useDialog();
   const text = texts[form];
   const change = (next: string): void => setTexts({ ...texts, [form]: next });
-  const judged = useVerdict(JSON.stringify({ form, text, ...envelope }));
+  const judged = useVerdict(JSON.stringify({ form, text }));
   const { attempt, value } = judged;
   const body = attempt.ok ? attempt.send : undefined;
   const send = async (): Promise<void> => {
@@ -197,7 +178,6 @@ export function Page(): JSX.Element {
     h(Tabs, { tabs, label: 'What to try' }),
     el('div.try')(
       el('div.try-form')(
-        form === 'message' && envelopeFields(envelope, setEnvelope),
         h(DropField, { label, value: text, onInput: change, hint }),
         text === '' && el('p')(el(Button, { icon: 'try', onPress: () => change(sample) })('Fill in an example')),
       ),

@@ -100,39 +100,34 @@ function Sight({ onSeen }: { readonly onSeen: () => void }): JSX.Element {
   return h('div', { ref: box, 'aria-hidden': 'true' });
 }
 
-interface EndProps {
-  readonly pages: Omit<Pages<unknown>, 'change'>;
+interface PagedProps<Row> extends Omit<TableProps<Row>, 'rows' | 'keyOf'> {
+  readonly pages: Pages<Row>;
   readonly what: string;
+  /** What stands there where there is nothing in it. */
+  readonly none: JSX.Element;
   /** Where the list can be gone on with once it is as long as it may become. */
   readonly onward?: JSX.Element | undefined;
 }
 
-/** A list that is loaded page by page, as a table. @param none what stands there where there is nothing in it */
-export function PagedTable<Row extends { readonly id: string }>(
-  props: Omit<TableProps<Row>, 'rows' | 'keyOf'> &
-    Omit<EndProps, 'pages'> & { readonly pages: Pages<Row>; readonly none: JSX.Element },
-): JSX.Element {
+/** A list that is loaded page by page, as a table. */
+export function PagedTable<Row extends { readonly id: string }>(props: PagedProps<Row>): JSX.Element {
   const { pages, none, what, onward, ...table } = props;
   const { rows, isLoading, problem, hasMore } = pages;
   return el(Fragment)(
     rows.length === 0 && !isLoading && !problem && !hasMore
       ? none
       : h(Table<Row>, { ...table, rows, keyOf: ({ id }) => id }),
-    h(ListEnd, { pages, what, onward }),
+    listEnd(pages, what, onward),
   );
 }
 
 /** The end of a list that is loaded page by page: loads on, by scrolling or by its button. */
-function ListEnd(props: EndProps): JSX.Element | null {
-  const { pages, what, onward } = props;
+function listEnd<Row>(pages: Pages<Row>, what: string, onward: JSX.Element | undefined): JSX.Element | null {
   if (pages.problem) return fault(pages.problem, pages.rows.length > 0 ? pages.loadMore : pages.reload);
   if (pages.isLoading) return h(Progress, { what: `Loading ${what}` });
-  if (!pages.hasMore) {
-    return pages.rows.length > 20 ? el('p.list-end')(`All ${writeCount(pages.rows.length)} ${what}`) : null;
-  }
-  if (pages.isFull) {
-    return el('p.list-end')(`The first ${writeCount(pages.rows.length)} ${what}. `, onward ?? 'Filter to see others.');
-  }
+  const count = writeCount(pages.rows.length);
+  if (!pages.hasMore) return pages.rows.length > 20 ? el('p.list-end')(`All ${count} ${what}`) : null;
+  if (pages.isFull) return el('p.list-end')(`The first ${count} ${what}. `, onward ?? 'Filter to see others.');
   return el('div.list-end')(
     h(Sight, { onSeen: pages.loadMore }),
     el(Button, { onPress: pages.loadMore })(`Load more ${what}`),

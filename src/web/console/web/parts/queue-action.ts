@@ -16,34 +16,29 @@ export const queuePath = '/email/sending/queue';
 /** What can be done with what waits. */
 export type Action = 'retry' | 'hold' | 'release' | 'drop';
 
-/** How each is called, told, and explained: of one, and of several; and why it may not apply to a message that is there. */
-export const actionWords: Readonly<Record<Action, Readonly<Record<'verb' | 'done' | 'one' | 'many' | 'not', string>>>> =
-  {
-    retry: {
-      ...{ verb: 'Try', done: 'tried at once' },
-      one: 'It is tried at once, whenever it was due.',
-      many: 'They are tried at once, whenever they were due.',
-      not: 'nothing of it waits, or it is held',
-    },
-    hold: {
-      ...{ verb: 'Hold', done: 'held' },
-      one: 'It is not tried until somebody releases it. A delivery that is under way at this moment is not stopped.',
-      many: 'They are not tried until somebody releases them. Deliveries that are under way at this moment are not stopped.',
-      not: 'as many are held as may be, or it has other recipients, too',
-    },
-    release: {
-      ...{ verb: 'Release', done: 'released' },
-      one: 'It is tried again from now on.',
-      many: 'They are tried again from now on.',
-      not: 'it was held by somebody whose holds you cannot lift, or by a rule',
-    },
-    drop: {
-      ...{ verb: 'Drop', done: 'dropped' },
-      one: 'Recipients that still wait never get it. It cannot be taken back.',
-      many: 'Recipients that still wait never get these messages. It cannot be taken back.',
-      not: 'it has other recipients, too',
-    },
-  };
+/** How each is called, told, and explained; and why it may not apply to a message that is there. */
+export const actionWords: Readonly<Record<Action, Readonly<Record<'verb' | 'done' | 'means' | 'not', string>>>> = {
+  retry: {
+    ...{ verb: 'Try', done: 'tried at once' },
+    means: 'What waits is tried at once, whenever it was due.',
+    not: 'nothing of it waits, or it is held',
+  },
+  hold: {
+    ...{ verb: 'Hold', done: 'held' },
+    means: 'Nothing is tried until somebody releases it. A delivery that is under way at this moment is not stopped.',
+    not: 'as many are held as may be, or it has other recipients, too',
+  },
+  release: {
+    ...{ verb: 'Release', done: 'released' },
+    means: 'What was held is tried again from now on.',
+    not: 'it was held by somebody whose holds you cannot lift, or by a rule',
+  },
+  drop: {
+    ...{ verb: 'Drop', done: 'dropped' },
+    means: 'Recipients that still wait never get it. It cannot be taken back.',
+    not: 'it has other recipients, too',
+  },
+};
 
 const choices: readonly {
   readonly action: Action;
@@ -137,14 +132,14 @@ export function ActionConfirm({
   readonly onDone: () => void;
 }): JSX.Element {
   const [progress, setProgress] = useState<number>();
-  const { verb, one, many } = actionWords[target.action];
+  const { verb, means } = actionWords[target.action];
   const action = `${verb} ${writeCounted(target.count, target.noun)}`;
   const confirm = async (): Promise<void> => {
     tell(...outcome(target, await act(target, setProgress)));
     onDone();
   };
   return el(Confirm, { title: `${action}?`, action, danger: target.action === 'drop', onConfirm: confirm })(
-    el('p')(target.count === 1 && target.noun === 'message' ? one : many),
+    el('p')(means),
     target.group !== undefined &&
       target.action === 'hold' &&
       el('p')('What comes for ', foreign(target.group, 120), ' from now on is held, too, until it is released here.'),

@@ -67,14 +67,6 @@ export function VerdictTable({ verdicts }: { readonly verdicts: readonly FieldVe
   return h(Table<FieldVerdict>, { label: 'Verdicts', columns, rows, keyOf: (_, index) => String(index) });
 }
 
-const sameCure = 'Cure: the same lines as above cure this too';
-
-/** Whether the reason before one is cured by the same lines, so that they are not shown again. */
-function isRepeated(reasons: readonly MessageFault[], index: number): boolean {
-  const yaml = reasons[index]?.cure?.yaml;
-  return yaml !== undefined && yaml === reasons[index - 1]?.cure?.yaml;
-}
-
 /** The reasons of a refusal, each with its cure. @param count how many there are; more than are told where it is greater */
 export function reasonsPanel(
   reasons: readonly MessageFault[],
@@ -92,7 +84,7 @@ export function reasonsPanel(
             el('span')(foreign(message)),
             code ? el('code.soft')(code) : null,
           ),
-          cure && (isRepeated(reasons, index) ? el('div.cure')(el('span.cure-word')(sameCure)) : cureBox(cure)),
+          cure && cureBox(cure),
         ),
       ),
       count > reasons.length ? el('li')(`And ${writeCounted(count - reasons.length, 'more reason')}.`) : null,

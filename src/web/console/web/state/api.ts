@@ -43,11 +43,6 @@ export const silentSince = signal<number | undefined>(undefined);
 
 let answeredAt = Date.now();
 
-function tellReached(): void {
-  answeredAt = Date.now();
-  silentSince.value = undefined;
-}
-
 interface Asked {
   readonly method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   readonly body?: unknown;
@@ -124,7 +119,8 @@ async function send(path: string, { method = 'GET', body, signal: abort }: Asked
       ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       signal: abort ? AbortSignal.any([abort, late]) : late,
     });
-    tellReached();
+    answeredAt = Date.now();
+    silentSince.value = undefined;
     return response;
   } catch (error) {
     if (abort?.aborted === true) throw error;
@@ -201,14 +197,6 @@ function notYet<Value>(key: string | undefined): State<Value> {
   return { key, value: undefined, problem: undefined, at: undefined, isLoading: key !== undefined };
 }
 
-async function settle<Value>(load: () => Promise<Value>): Promise<Pick<State<Value>, 'value' | 'problem'>> {
-  try {
-    return { value: await load(), problem: undefined };
-  } catch (error) {
-    return { value: undefined, problem: asProblem(error) };
-  }
-}
-
 /** Whether an older answer is still true: the gateway did not answer or had no room, rather than saying no. */
 function isPassing({ status }: Problem): boolean {
   return status === 0 || status === 429 || status >= 500;
@@ -232,7 +220,10 @@ export function useLoaded<Value>(
     // A page that asks every few seconds does not take its problem away for as long as it asks.
     show((before) => ({ ...(before.key === key ? before : notYet<Value>(key)), isLoading: true }));
     const run = async (): Promise<void> => {
-      const next = await settle(() => latest.current(key, abort.signal));
+      const next: Pick<State<Value>, 'value' | 'problem'> = await latest.current(key, abort.signal).then(
+        (value) => ({ value, problem: undefined }),
+        (error: unknown) => ({ value: undefined, problem: asProblem(error) }),
+      );
       if (abort.signal.aborted) return;
       underWay.current = false;
       // It is loaded again once somebody has signed in.

@@ -47,16 +47,16 @@ function follow(path: string, listener: Listener): () => void {
   const { onState, onGap } = listener;
   const { take, stop } = gather(listener);
   let source: EventSource;
-  let again: ReturnType<typeof setTimeout> | undefined;
-  let silence: ReturnType<typeof setTimeout> | undefined;
-  const hear = (): void => {
-    clearTimeout(silence);
-    silence = setTimeout(() => {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const openIn = (ms: number): void => {
+    clearTimeout(timer);
+    timer = setTimeout(() => {
       onState('lost');
       source.close();
       open();
-    }, silenceMs);
+    }, ms);
   };
+  const hear = (): void => openIn(silenceMs);
   const open = (): void => {
     source = new EventSource(path);
     hear();
@@ -72,15 +72,13 @@ function follow(path: string, listener: Listener): () => void {
       onState('lost');
       // The browser tries again, unless it was refused: too many streams, or no session, which the look at the list shows.
       if (source.readyState !== EventSource.CLOSED) return;
-      clearTimeout(silence);
-      again = setTimeout(open, 10_000);
+      openIn(10_000);
       onGap();
     });
   };
   open();
   return () => {
-    clearTimeout(again);
-    clearTimeout(silence);
+    clearTimeout(timer);
     stop();
     source.close();
   };

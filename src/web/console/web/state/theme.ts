@@ -18,11 +18,9 @@ export const theme = signal<Theme>(stored());
 /** Chooses, for this page and, where the browser keeps it, for later ones. */
 export function chooseTheme(chosen: Theme): void {
   theme.value = chosen;
-  if (chosen === 'system') delete document.documentElement.dataset['theme'];
-  else document.documentElement.dataset['theme'] = chosen;
+  document.documentElement.dataset['theme'] = chosen;
   try {
-    if (chosen === 'system') localStorage.removeItem(key);
-    else localStorage.setItem(key, chosen);
+    localStorage.setItem(key, chosen);
   } catch {
     // A browser that keeps nothing refuses. The choice then holds until the page is closed.
   }

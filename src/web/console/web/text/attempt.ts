@@ -32,21 +32,17 @@ export type Attempt =
     }
   | { readonly ok: false; readonly fault?: string };
 
-/** The value of a header field, unfolded; undefined where there is none. */
-function fieldOf(lines: readonly string[], name: string): string | undefined {
-  const start = lines.findIndex((line) => line.toLowerCase().startsWith(`${name}:`));
-  if (start === -1) return undefined;
-  let value = lines[start]?.slice(name.length + 1) ?? '';
-  for (const line of lines.slice(start + 1)) {
-    if (!/^[ \t]/.test(line)) break;
-    value += line;
-  }
-  return value.trim();
+/** The header section of a message, unfolded. */
+function headOf(text: string): string {
+  const lines = linesOf(text);
+  const end = lines.indexOf('');
+  const head = lines.slice(0, end === -1 ? lines.length : end).join('\n');
+  return head.replace(/\n(?=[ \t])/g, '');
 }
 
-/** The addresses of an address field, well enough for the envelope of a trial. */
-function addressesOf(value: string | undefined): readonly string[] {
-  if (value === undefined) return [];
+/** The addresses of the address field of a name, well enough for the envelope of a trial. */
+function addressesOf(head: string, name: string): readonly string[] {
+  const value = new RegExp(`^${name}:([^\\n]*)`, 'im').exec(head)?.[1] ?? '';
   // One that nothing ends goes to the end: else the search would begin again at each of the quotation marks in it.
   const plain = value.replace(/"(?:\\.?|[^"\\])*(?:"|$)/g, '');
   return plain
@@ -56,26 +52,13 @@ function addressesOf(value: string | undefined): readonly string[] {
     .filter((part) => part.includes('@'));
 }
 
-function headOf(text: string): readonly string[] {
-  const lines = linesOf(text);
-  const end = lines.indexOf('');
-  return end === -1 ? lines : lines.slice(0, end);
-}
-
-function readMessage(text: string, from: string, to: string): Attempt {
+function readMessage(text: string): Attempt {
   const head = headOf(text);
-  const recipients =
-    to.trim() === ''
-      ? ['to', 'cc', 'bcc'].flatMap((name) => addressesOf(fieldOf(head, name)))
-      : to
-          .split(',')
-          .map((one) => one.trim())
-          .filter((one) => one !== '');
-  const sender = from.trim() === '' ? (addressesOf(fieldOf(head, 'from'))[0] ?? '') : from.trim();
-  const mime = text.replace(/\r\n|\r|\n/g, '\r\n');
-  const send = { from: sender, recipients: [...new Set(recipients)], mime_message: mime };
-  const isAlone = from.trim() === '' && to.trim() === '';
-  return { ok: true, judge: isAlone ? { raw: mime } : send, ...(recipients.length > 0 ? { send } : {}) };
+  const recipients = ['to', 'cc', 'bcc'].flatMap((name) => addressesOf(head, name));
+  const [from = ''] = addressesOf(head, 'from');
+  const raw = text.replace(/\r\n|\r|\n/g, '\r\n');
+  const send = { from, recipients: [...new Set(recipients)], mime_message: raw };
+  return { ok: true, judge: { raw }, ...(recipients.length > 0 ? { send } : {}) };
 }
 
 function readRequest(text: string): Attempt {
@@ -87,9 +70,9 @@ function readRequest(text: string): Attempt {
   }
 }
 
-/** Reads what was typed. @param typed JSON of `{form: message|request, text, from, to}` */
+/** Reads what was typed. @param typed JSON of `{form: message|request, text}` */
 export function readAttempt(typed: string): Attempt {
-  const { form, text, from, to }: Readonly<Record<'form' | 'text' | 'from' | 'to', string>> = JSON.parse(typed);
+  const { form, text }: Readonly<Record<'form' | 'text', string>> = JSON.parse(typed);
   if (text.trim() === '') return { ok: false };
-  return form === 'request' ? readRequest(text) : readMessage(text, from, to);
+  return form === 'request' ? readRequest(text) : readMessage(text);
 }
