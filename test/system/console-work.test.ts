@@ -193,7 +193,7 @@ test('the records of domains are checked against DNS: in place, missing, wrong',
   await withPage(async ({ page, open }) => {
     await open('/domains');
     await page.getByRole('button', { name: 'Check DNS now' }).click();
-    await page.getByText('2 of 4 records not in place.').waitFor();
+    await page.getByText('2 of 5 records not in place.').waitFor();
     const panel = (name: string): Locator =>
       page.locator('.panel').filter({ has: page.getByRole('heading', { name }) });
     const record = panel('example.com').getByRole('listitem');

@@ -13,7 +13,7 @@ import { usePages } from '../state/paging.ts';
 import { accountPath, isEveryAccount, linkTo, mayEdit, place } from '../state/session.ts';
 import type { QueuedMessage, QueueGroup, QueueHold } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
-import { readFilters } from '../text/filters.ts';
+import { changeFilters, readFilters } from '../text/filters.ts';
 
 /** The most messages that one action names; the endpoint takes no more. */
 const mostChosen = 500;
@@ -118,9 +118,8 @@ function labelOfAll(count: number, loaded: number): string {
 function WaitingMessages(props: { readonly onAct: (target: Target) => void; readonly turn: number }): JSX.Element {
   const filters = readFilters(place.value.search, filterNames);
   const { q, ...selected } = filters;
-  const search = q === undefined ? {} : { search: q };
-  const query = new URLSearchParams({ ...selected, ...search, per_page: '100' }).toString();
-  const pages = usePages<QueuedMessage>(accountPath(`${queuePath}/messages?${query}`), props.turn);
+  const query = changeFilters('', { ...selected, search: q, per_page: '100' });
+  const pages = usePages<QueuedMessage>(accountPath(`${queuePath}/messages${query}`), props.turn);
   const { rows } = pages;
   const { chosen, isChosen, choose } = useChosen(rows);
   const all = rows.slice(0, mostChosen).map(({ id }) => id);

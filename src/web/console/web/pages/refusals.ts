@@ -12,7 +12,7 @@ import { type Answer, ask, useEvery, useLoaded } from '../state/api.ts';
 import { account, accountPath, isAdmin, isEveryAccount, linkTo, place, setFilters } from '../state/session.ts';
 import type { MailerVerdicts, RefusalGroup, WouldPass } from '../state/shapes.ts';
 import { writeCount, writeCounted } from '../text/amounts.ts';
-import { readFilters, sinceOf, spanChoices } from '../text/filters.ts';
+import { changeFilters, readFilters, sinceOf, spanChoices } from '../text/filters.ts';
 import { headerPath } from '../text/route-path.ts';
 
 type Counts = Pick<WouldPass, 'refused' | 'would_pass' | 'accepted' | 'would_not'>;
@@ -219,10 +219,7 @@ export function Page(): JSX.Element {
   // The time goes on and the key stays: with another one the causes would be gone for a moment, and those that are open be closed.
   const loaded = useLoaded<Answer<readonly RefusalGroup[]>>(
     accountPath(`/email/sending/refusals?span=${span}`),
-    async (_, signal) => {
-      const path = accountPath('/email/sending/refusals');
-      return await ask(since === undefined ? path : `${path}?since=${encodeURIComponent(since)}`, { signal });
-    },
+    async (_, signal) => await ask(accountPath('/email/sending/refusals') + changeFilters('', { since }), { signal }),
   );
   const { show, dialog } = useDialog();
   useEvery(10_000, loaded.refresh);

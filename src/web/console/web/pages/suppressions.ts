@@ -13,7 +13,7 @@ import { usePages } from '../state/paging.ts';
 import { accountOnlyPath, mayEdit, place } from '../state/session.ts';
 import type { Suppression } from '../state/shapes.ts';
 import { endAfter, spanChoices } from '../text/amounts.ts';
-import { readFilters } from '../text/filters.ts';
+import { changeFilters, readFilters } from '../text/filters.ts';
 
 const path = '/email/sending/suppressions';
 
@@ -77,8 +77,7 @@ function nothingThere(q: string | undefined): JSX.Element {
 export function Page(): JSX.Element {
   const { q } = readFilters(place.value.search, ['q']);
   const { show, dialog } = useDialog();
-  const search = q === undefined ? '' : `&search=${encodeURIComponent(q)}`;
-  const pages = usePages<Suppression>(accountOnlyPath(`${path}?per_page=100${search}`));
+  const pages = usePages<Suppression>(accountOnlyPath(path) + changeFilters('', { search: q, per_page: '100' }));
   const add = (): void => show(h(AddDialog, { onAdded: pages.reload }));
   const remove = ({ id, address }: Suppression): void => {
     const onConfirm = async (): Promise<void> => {

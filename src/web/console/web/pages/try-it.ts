@@ -68,12 +68,7 @@ function useVerdict(typed: string) {
   };
 }
 
-function DropField(props: {
-  readonly label: string;
-  readonly value: string;
-  readonly onInput: (text: string) => void;
-  readonly hint: string;
-}): JSX.Element {
+function DropField(props: Parameters<typeof Field>[0]): JSX.Element {
   const [isOver, setOver] = useState(false);
   const picker = useRef<HTMLInputElement>(null);
   const read = (file: File | undefined): void => {

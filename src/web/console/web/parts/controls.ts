@@ -96,8 +96,7 @@ export function Field(props: FieldProps): JSX.Element {
   );
 }
 
-/** One of few. */
-export interface Choice {
+interface Choice {
   readonly value: string;
   readonly label: string;
 }

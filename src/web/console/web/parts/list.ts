@@ -6,7 +6,7 @@ import type { Pages } from '../state/paging.ts';
 import { place, setFilters } from '../state/session.ts';
 import { writeCount } from '../text/amounts.ts';
 import { readFilters, spans } from '../text/filters.ts';
-import { Button, type Choice, Field, Select } from './controls.ts';
+import { Button, Field, Select } from './controls.ts';
 import { el, Icon, Time } from './element.ts';
 import { fault, Progress } from './surfaces.ts';
 
@@ -170,16 +170,13 @@ export function SearchBox(props: {
 }
 
 /** The choice of a filter of the page. @param usual the choice where the URL names none; absent: the one without a value */
-export function FilterSelect(props: {
-  readonly label: string;
-  readonly name: string;
-  readonly choices: readonly Choice[];
-  readonly usual?: string;
-}): JSX.Element {
-  const { label, name, choices, usual = '' } = props;
+export function FilterSelect(
+  props: Pick<Parameters<typeof Select>[0], 'label' | 'choices'> & { readonly name: string; readonly usual?: string },
+): JSX.Element {
+  const { name, usual = '', ...shown } = props;
   const value = readFilters(place.value.search, [name])[name] ?? usual;
   const onChoose = (chosen: string): void => setFilters({ [name]: chosen === usual ? undefined : chosen });
-  return h(Select, { label, value, choices, onChoose });
+  return h(Select, { ...shown, value, onChoose });
 }
 
 /** How many minutes of figures are shown, as the URL names them. */

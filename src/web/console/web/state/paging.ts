@@ -103,9 +103,9 @@ function useOneAtATime(path: string | undefined): () => AbortSignal {
   };
 }
 
-function useLoad<Row extends Named>(path: string | undefined, change: Change<Row>): (cursor?: string) => void {
+function useLoad<Row extends Named>(path: string | undefined, change: Change<Row>): (cursor?: string) => Promise<void> {
   const begin = useOneAtATime(path);
-  return (cursor) => {
+  return async (cursor) => {
     if (path === undefined) return;
     const signal = begin();
     const show: Change<Row> = (made) => {
@@ -113,23 +113,19 @@ function useLoad<Row extends Named>(path: string | undefined, change: Change<Row
     };
     const underWay = { problem: undefined, isLoading: true };
     show((before) => ({ ...(before.path === path ? before : { ...nothing, path }), ...underWay }));
-    ask<readonly Row[]>(withCursor(path, cursor), { signal })
-      .then(
-        ({ result, next, notes }) =>
-          show((before) => {
-            // The list has changed meanwhile and does not end any more where this page begins: it would leave a gap.
-            if (cursor !== undefined && (before.next !== cursor || before.isCut))
-              return { ...before, isLoading: false };
-            const rows = cursor === undefined ? result : withTail(before.rows, result);
-            return { path, rows, next, notes, problem: undefined, isLoading: false };
-          }),
-        (error: unknown) => {
-          // What wants another session is loaded again once somebody has signed in.
-          if (error instanceof Problem && error.status === 401) return;
-          show((before) => ({ ...before, problem: asProblem(error), isLoading: false }));
-        },
-      )
-      .catch(reportError);
+    try {
+      const { result, next, notes } = await ask<readonly Row[]>(withCursor(path, cursor), { signal });
+      show((before) => {
+        // The list has changed meanwhile and does not end any more where this page begins: it would leave a gap.
+        if (cursor !== undefined && (before.next !== cursor || before.isCut)) return { ...before, isLoading: false };
+        const rows = cursor === undefined ? result : withTail(before.rows, result);
+        return { path, rows, next, notes, problem: undefined, isLoading: false };
+      });
+    } catch (error) {
+      // What wants another session is loaded again once somebody has signed in.
+      if (error instanceof Problem && error.status === 401) return;
+      show((before) => ({ ...before, problem: asProblem(error), isLoading: false }));
+    }
   };
 }
 
@@ -168,7 +164,7 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
   useEffect(() => {
     if (isOut) return;
     if (isBack.current) look();
-    else load();
+    else void load();
     isBack.current = false;
   }, [path, turn, isOut]);
   const { rows, problem, notes, isLoading, next, isCut = false } = state.path === path ? state : notYet<Row>(path);
@@ -182,9 +178,9 @@ export function usePages<Row extends Named>(path: string | undefined, turn = 0):
   return {
     ...{ rows, problem, notes, isLoading, isFull, hasMore: next !== undefined || isCut },
     loadMore: () => {
-      if (!isLoading && next !== undefined && !isFull) load(next);
+      if (!isLoading && next !== undefined && !isFull) void load(next);
     },
-    reload: () => load(),
+    reload: () => void load(),
     // What is under way may have been read too early, and is not begun anew, so that a slow answer comes at all.
     refresh: () => (isLoading ? void (isToLook.current = true) : look()),
     change: (change, most = Number.POSITIVE_INFINITY) =>
