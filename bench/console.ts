@@ -16,7 +16,7 @@ import { acceptedEvent } from '../src/spool/spool-events.ts';
 import { SpoolLock } from '../src/spool/sqlite/file/sqlite-lock.ts';
 import { SqliteSpool } from '../src/spool/sqlite/sqlite-spool.ts';
 import { SqliteStore, type WriteOperation } from '../src/spool/sqlite/sqlite-store.ts';
-import { actOnSelection, actorOf } from '../src/web/admin/queue/queue-actions.ts';
+import { actOnSelection } from '../src/web/admin/queue/queue-actions.ts';
 import { createQueueLines } from '../src/web/admin/queue/queue-groups.ts';
 import { findSelected } from '../src/web/admin/queue/queue-selection.ts';
 
@@ -94,7 +94,7 @@ async function queue(spool: Spool): Promise<void> {
     clock: systemClock,
     newTimes: () => ({ now: Date.now(), expiresAt: Date.now() + 1e8 }),
   };
-  const actor = actorOf('many', { name: 'bench', isOperator: false });
+  const actor = { account: 'many', isOperator: false, by: 'console many/bench' };
   const { done } = await actOnSelection('retry', { destination: 'd7.test' }, { parts: acting, actor });
   process.stdout.write(`one request to retry a hundredth of them: ${done} messages\n`);
 }

@@ -40,21 +40,14 @@ function standardOf({ reference }: HeaderGuide): string {
 }
 
 function renderGuide(guide: HeaderGuide): FixedDocument {
-  const name = escapeForeignText(guide.name);
-  return pageOf(
-    guide.name,
-    `<nav><a href="../headers">All headers</a></nav>
-<main>
-<h1>${name}</h1>
-${section('Rule', paragraphs([guide.rule, ...(guide.about === undefined ? [] : [guide.about])]))}${section(
-  'Good',
-  blocks(guide.good),
-)}${section('Refused', blocks(guide.bad))}${section('Who sends it', paragraphs(guide.senders))}${section(
-  'Cure',
-  paragraphs(guide.cure),
-)}${section('Standard', standardOf(guide))}</main>
-`,
-  );
+  const sections = [
+    section('Rule', paragraphs([guide.rule, ...(guide.about === undefined ? [] : [guide.about])])),
+    ...[section('Good', blocks(guide.good)), section('Refused', blocks(guide.bad))],
+    ...[section('Who sends it', paragraphs(guide.senders)), section('Cure', paragraphs(guide.cure))],
+    section('Standard', standardOf(guide)),
+  ];
+  const head = `<nav><a href="../headers">All headers</a></nav>\n<main>\n<h1>${escapeForeignText(guide.name)}</h1>\n`;
+  return pageOf(guide.name, `${head}${sections.join('')}</main>\n`);
 }
 
 function listed(names: readonly string[]): string {

@@ -10,15 +10,14 @@ import { lazily } from '../../base/load/lazily.ts';
 import type { MetricValues } from '../../base/process-group.ts';
 import type { V4Token } from './envelope.ts';
 
-interface Pace {
-  /** Milliseconds between the beginnings of two runs, by the monotonic clock. */
-  readonly paceMs: number;
-  /** A caller that comes while so many wait gets undefined at once. */
-  readonly maxWaiting: number;
-}
-
-/** Paces work: callers that come during a run or too soon share the next one. @returns rejects with what `work` rejects with */
-export function createPaced<T>(work: () => Promise<T>, { paceMs, maxWaiting }: Pace): () => Promise<T | undefined> {
+/**
+ * Paces work: callers that come during a run or too soon share the next one; it rejects with what `work` rejects with.
+ * @param paceMs between the beginnings of two runs, by the monotonic clock @param maxWaiting callers; the next one gets undefined
+ */
+export function createPaced<T>(
+  work: () => Promise<T>,
+  { paceMs, maxWaiting }: { readonly paceMs: number; readonly maxWaiting: number },
+): () => Promise<T | undefined> {
   let waiting = 0;
   let begunAt = Number.NEGATIVE_INFINITY;
   let underWay: Promise<unknown> = Promise.resolve();
@@ -72,26 +71,15 @@ export interface MetricSources {
 
 type ReadNumber = () => number | Promise<number>;
 
-/** A number without labels. Where it cannot be read it is shown as NaN. */
-function oneNumber({
-  kind = 'gauge',
-  read,
-  ...about
-}: Pick<MetricFamily, 'over' | 'name' | 'help'> & {
-  readonly kind?: MetricFamily['kind'];
-  readonly read: ReadNumber;
-}): MetricFamily {
-  return { ...about, kind, label: [], read: async () => [[[], await Promise.try(read).catch(() => Number.NaN)]] };
-}
-
-/** A number that goes up and down. */
+/** A number that goes up and down, without labels. Where it cannot be read it is shown as NaN. */
 export function gauge(name: string, help: string, read: ReadNumber, over?: OverProcesses): MetricFamily {
-  return oneNumber({ name, help, read, ...(over ? { over } : {}) });
+  const readOne = async (): Promise<Labelled> => [[[], await Promise.try(read).catch(() => Number.NaN)]];
+  return { kind: 'gauge', name, help, label: [], read: readOne, ...(over ? { over } : {}) };
 }
 
-/** A number that only grows; its name ends in `_total`. */
+/** A number that only grows, without labels; its name ends in `_total`. */
 export function counter(name: string, help: string, read: () => number): MetricFamily {
-  return oneNumber({ kind: 'counter', name, help, read });
+  return { ...gauge(name, help, read), kind: 'counter' };
 }
 
 type Labelled = Iterable<readonly [string | readonly string[], number]>;

@@ -152,27 +152,19 @@ function failures(route: DocumentedRoute, answers: AnswerTable): Record<string, 
     ...(route.schema.body ? ofBodies : []),
     ...(route.schema.tokens ?? []),
   ]);
-  const byStatus = new Map<number, string[]>();
-  for (const token of tokens) {
-    for (const status of statusesOf(token, answers)) {
-      byStatus.set(status, [...(byStatus.get(status) ?? []), `${token} (${answers[token].number})`]);
-    }
-  }
-  for (const { number, status } of route.schema.codes ?? []) {
-    byStatus.set(status, [...(byStatus.get(status) ?? []), String(number)]);
-  }
+  const told = [
+    ...[...tokens].flatMap((token) =>
+      statusesOf(token, answers).map((status) => ({ status, text: `${token} (${answers[token].number})` })),
+    ),
+    ...(route.schema.codes ?? []).map(({ number, status }) => ({ status, text: String(number) })),
+  ];
   const content = { 'application/json': { schema: { $ref: '#/components/schemas/Failure' } } };
-  const entries = [...byStatus].sort(([one], [other]) => one - other);
+  const retryAfter = { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } };
   return Object.fromEntries(
-    entries.map(([status, list]) => [
-      String(status),
-      {
-        description: `${list.join(', ')}.`,
-        headers:
-          status === 429 ? { 'Retry-After': { description: 'Seconds.', schema: { type: 'integer' } } } : undefined,
-        content,
-      },
-    ]),
+    [...Map.groupBy(told, ({ status }) => status)].map(([status, list]) => {
+      const description = `${list.map(({ text }) => text).join(', ')}.`;
+      return [status, { description, headers: status === 429 ? retryAfter : undefined, content }];
+    }),
   );
 }
 
@@ -210,19 +202,8 @@ function operationOf(route: DocumentedRoute, components: Components, answers: An
   };
 }
 
-/** Refuses two operations with one name: a generator of clients would write one over the other. */
-function refuseRepeatedIds(routes: readonly DocumentedRoute[]): void {
-  const ids = new Set<string>();
-  for (const { operationId: id } of routes.map(({ schema }) => schema)) {
-    if (id === undefined) continue;
-    if (ids.has(id)) throw new Error(`Two operations have the operationId ${id}`);
-    ids.add(id);
-  }
-}
-
-/** Makes the document. @param routes in order @param answers give statuses @throws Error where an id or title stands for two things */
+/** Makes the document. @param routes in order @param answers give statuses @throws Error where a title stands for two things */
 export function openApiDocument(routes: readonly DocumentedRoute[], answers: AnswerTable): Json {
-  refuseRepeatedIds(routes);
   const components = new Components();
   const paths: Record<string, Record<string, unknown>> = {};
   for (const route of routes) {

@@ -46,14 +46,6 @@ export function answerPlainly(response: ServerResponse, status: number, text: st
   sendPlain(response, oneLine(status, text));
 }
 
-interface ReaderParts {
-  readonly token: MetricsToken;
-  /** The count of wrong tokens, which all protocols share (D92). */
-  readonly guessing: Guessing;
-  readonly log: Logger;
-  readonly onAuthFailure: () => void;
-}
-
 const bearer = /^Bearer +(\S{1,512})$/i;
 const challenge = 'Bearer realm="postern"';
 
@@ -63,8 +55,11 @@ function isToken(shown: string, { sha256 }: MetricsToken): boolean {
 }
 
 /** Judges the token of a reader; a wrong one may wait (D92). @returns why it is sent away (RFC 6750 §3); undefined where it may read */
-async function refuseReader(request: FastifyRequest, parts: ReaderParts): Promise<PlainAnswer | undefined> {
-  const { token, guessing, log, onAuthFailure } = parts;
+async function refuseReader(
+  request: FastifyRequest,
+  token: MetricsToken,
+  { guessing, log, onAuthFailure }: Pick<PlainParts, 'guessing' | 'log'> & Pick<KnownRoutes, 'onAuthFailure'>,
+): Promise<PlainAnswer | undefined> {
   const header = request.headers.authorization;
   if (header === undefined) return oneLine(401, 'A bearer token is needed', { 'WWW-Authenticate': challenge });
   await guessing.pause(request.ip);
@@ -117,6 +112,7 @@ export interface PlainParts {
   readonly metrics: () => Promise<{ readonly contentType: string; readonly text: string } | undefined>;
   /** What a reader of /metrics has to show; absent: anybody may read it. */
   readonly metricsToken?: MetricsToken;
+  /** The count of wrong tokens, which all protocols share (D92). */
   readonly guessing: Guessing;
 }
 
@@ -149,11 +145,10 @@ export const probeAnswers = {
 export function plainRoutes(app: V4App, parts: PlainParts, { methods, documents, onAuthFailure }: KnownRoutes): void {
   const { metricsToken, guessing, log } = parts;
   app.addHook('onRoute', ({ url, method }) => methods.add(url, [method].flat()));
-  app.get('/livez', async (_request, reply) => answered(reply, await probeAnswers['/livez']()));
-  app.get('/readyz', async (_request, reply) => answered(reply, await probeAnswers['/readyz'](parts)));
+  for (const path of ['/livez', '/readyz'] as const)
+    app.get(path, async (_request, reply) => answered(reply, await probeAnswers[path](parts)));
   app.get('/metrics', async (request, reply) => {
-    const refused =
-      metricsToken && (await refuseReader(request, { token: metricsToken, guessing, log, onAuthFailure }));
+    const refused = metricsToken && (await refuseReader(request, metricsToken, { guessing, log, onAuthFailure }));
     return answered(reply, refused ?? (await probeAnswers['/metrics'](parts)));
   });
   app.get('/openapi.json', async (request, reply) => sendFixed(request, reply, documents().openApi));

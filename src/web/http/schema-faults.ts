@@ -56,55 +56,27 @@ const partNames = {
   headers: 'header',
 } as const satisfies Record<JudgedPart, string>;
 
-function place(error: SchemaError): string {
-  return error.instancePath === '' ? 'The body' : error.instancePath.slice(1).replaceAll('/', '.');
-}
-
 function hintOf(error: SchemaError, name: string): string {
   const known = Object.keys(member(error.node, 'properties') ?? {});
   const near = closest(name, known);
   return near ? `; did you mean "${near}"?` : `; there are ${known.join(', ')}`;
 }
 
-function unknownName(error: SchemaError, at: Judged): Omit<Extract<Fault, { token: unknown }>, 'token'> {
-  const { name = '' } = error.params;
-  return {
-    message: `${quoted(name)} is no ${partNames[at.part]}${at.isTold ? hintOf(error, name) : ''}`,
-    pointer: error.instancePath + pointerStep(name),
-  };
-}
-
-function wanted(error: SchemaError): string {
-  const want = member(error.node, 'want');
-  if (typeof want === 'string') return `must be ${want}`;
-  const { allowed } = error.params;
-  return allowed ? `must be one of ${allowed.join(', ')}` : error.message;
-}
-
-interface Judged {
-  readonly part: JudgedPart;
-  /** Whether the answer has room for the fault. The others are only counted, since finding what was meant takes time. */
-  readonly isTold: boolean;
-}
-
-function faultOf(error: SchemaError, at: Judged): Fault {
-  if (error.keyword === 'required') {
-    const { name = '' } = error.params;
-    const pointer = error.instancePath + pointerStep(name);
-    return { token: 'E_FIELD_MISSING', message: `"${name}" is missing`, pointer };
-  }
-  if (error.keyword === 'additionalProperties') return { token: 'E_VALIDATION_ERROR', ...unknownName(error, at) };
-  return { token: 'E_VALIDATION_ERROR', message: `${place(error)} ${wanted(error)}`, pointer: error.instancePath };
+/** The words for an error. @param isTold the answer has room for it; the others are only counted, since finding what was meant takes time */
+function messageOf(error: SchemaError, part: JudgedPart, isTold: boolean): string {
+  const { keyword, instancePath, node } = error;
+  const { name = '', allowed } = error.params;
+  if (keyword === 'required') return `"${name}" is missing`;
+  if (keyword === 'additionalProperties')
+    return `${quoted(name)} is no ${partNames[part]}${isTold ? hintOf(error, name) : ''}`;
+  const place = instancePath === '' ? 'The body' : instancePath.slice(1).replaceAll('/', '.');
+  const want = member(node, 'want') ?? (allowed && `one of ${allowed.join(', ')}`);
+  return `${place} ${typeof want === 'string' ? `must be ${want}` : error.message}`;
 }
 
 /** Whether an error comes from one branch of a union. It does not tell what was meant; the error of the union itself does. */
 function isBranch({ schemaPath }: SchemaError): boolean {
   return schemaPath.includes('Of/') && /\/(?:anyOf|oneOf)\/[0-9]/.test(schemaPath);
-}
-
-function withoutPointer(fault: Fault): Fault {
-  const { pointer: _, ...rest } = fault;
-  return rest;
 }
 
 /** Turns errors into faults, one for each place, in the same order. Only faults of a body carry pointers. */
@@ -113,11 +85,13 @@ export function schemaFaults(errors: readonly SchemaError[], part: JudgedPart): 
   const faults: Fault[] = [];
   for (const error of errors) {
     if (isBranch(error)) continue;
-    const fault = faultOf(error, { part, isTold: faults.length < maxFaults });
-    const key = fault.pointer ?? '';
-    if (seen.has(key)) continue;
-    seen.add(key);
-    faults.push(part === 'body' ? fault : withoutPointer(fault));
+    const { instancePath, keyword, params } = error;
+    const pointer = params.name === undefined ? instancePath : instancePath + pointerStep(params.name);
+    if (seen.has(pointer)) continue;
+    seen.add(pointer);
+    const token = keyword === 'required' ? 'E_FIELD_MISSING' : 'E_VALIDATION_ERROR';
+    const message = messageOf(error, part, faults.length < maxFaults);
+    faults.push({ token, message, ...(part === 'body' ? { pointer } : {}) });
   }
   return faults;
 }

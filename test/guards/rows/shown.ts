@@ -75,7 +75,7 @@ export const shown = [
   ]),
   ...of('web/admin/queue/queue-endpoints.ts', queue, [
     ["const isOperator = hasScope(credential, 'admin')", 'const isOperator = credential !== undefined'],
-    ['actorOf(of, {', 'actorOf(undefined, {'],
+    ['return { account: of, isOperator,', 'return { account: undefined, isOperator,'],
     ['last_reply: who.isOperator ? lastReply(hop?.lastWords) : null', 'last_reply: lastReply(hop?.lastWords)'],
     ['by: isShown ? hold.by : null', 'by: hold.by'],
     ['why: isShown ? hold.why : null', 'why: hold.why'],

@@ -3,8 +3,6 @@
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { restAnswers } from '../../../src/pipeline/submit.ts';
-import { type DocumentedRoute, openApiDocument } from '../../../src/web/http/openapi.ts';
 import { projectRoot } from '../../support/postern-process.ts';
 
 interface Operation {
@@ -32,16 +30,4 @@ test('every operation has an operationId of one camelCase word, and each another
 test('every operation has one tag, and the document lists the tags in the order of their first operations', () => {
   expect(operations.filter(({ tags }) => tags.length !== 1).map(({ name }) => name)).toEqual([]);
   expect(document.tags?.map(({ name }) => name)).toEqual([...new Set(operations.flatMap(({ tags }) => tags))]);
-});
-
-test('one operationId for two operations is refused when the document is made', () => {
-  const route = (url: string): DocumentedRoute => ({
-    method: 'get',
-    url,
-    schema: { operationId: 'getThing' },
-    scope: '',
-  });
-  expect(() => openApiDocument([route('/a'), route('/b')], restAnswers)).toThrow(
-    'Two operations have the operationId getThing',
-  );
 });

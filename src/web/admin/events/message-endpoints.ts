@@ -29,13 +29,9 @@ import {
 } from './event-endpoints.ts';
 
 /** Which messages of an account are wanted; all that is named must hold. The newest come first. */
-interface MessageQuery
-  extends Pick<EventSearch, 'account' | 'limit' | 'cursor' | 'message' | 'recipient' | 'sender' | 'clientMessageId'> {
-  /** With a recipient in this state; where a recipient is named too, that one. */
+interface MessageQuery extends Omit<EventSearch, 'order' | 'kinds'> {
+  /** With a recipient in this state; where a recipient is named too, that one. The times are those of the acceptance. */
   readonly state?: HistoryState | undefined;
-  /** Accepted from this time on, and before that one; milliseconds since 1970. */
-  readonly since?: number | undefined;
-  readonly until?: number | undefined;
 }
 
 const eventsOfMessage = 2000;

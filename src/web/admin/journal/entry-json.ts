@@ -166,9 +166,9 @@ function dialogueOf(text = ''): readonly { readonly from: string; readonly line:
 const stages = ['read', 'check', 'compose', 'sign'] as const;
 
 function after(at: number, events: readonly MailEvent[], kinds: readonly string[]): number | undefined {
-  let first: number | undefined;
-  for (const event of events) if (kinds.includes(event.kind)) first = Math.min(first ?? event.at, event.at);
-  return first === undefined ? undefined : Math.max(0, first - at);
+  const told = events.filter(({ kind }) => kinds.includes(kind));
+  const first = told.reduce((least, event) => Math.min(least, event.at), Infinity);
+  return told.length === 0 ? undefined : Math.max(0, first - at);
 }
 
 function timingsOf({ at, more }: JournalEntry, history: MessageHistory | undefined) {

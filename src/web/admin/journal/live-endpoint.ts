@@ -194,7 +194,9 @@ export class LiveStreams {
       const missed = Number.isNaN(after) ? [] : await this.#hub.missed(after, account);
       reply.hijack();
       if (stream.isEnded) return;
-      raw.writeHead(200, { ...headersOf(reply), ...streamHeaders });
+      for (const [name, value] of Object.entries({ ...reply.getHeaders(), ...streamHeaders }))
+        if (value !== undefined) raw.setHeader(name, value);
+      raw.writeHead(200);
       stream.write('retry: 2000\n\n');
       stream.begin(missed);
     } catch (thrown) {
@@ -209,11 +211,6 @@ const streamHeaders = {
   'X-Content-Type-Options': 'nosniff',
   'X-Accel-Buffering': 'no',
 } as const;
-
-function headersOf(reply: FastifyReply): Record<string, string> {
-  const entries = Object.entries(reply.getHeaders()).filter(([, value]) => value !== undefined);
-  return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
-}
 
 const watch = endpoint({
   at: 'GET',

@@ -89,15 +89,6 @@ export function mayLift({ by }: Pick<Hold, 'by'>, { account, isOperator }: Actor
   return isOperator || by.startsWith(`console ${account}/`);
 }
 
-/** Says who acts. @param account of the path; undefined: all accounts */
-export function actorOf(
-  account: string | undefined,
-  credential: { readonly name: string; readonly isOperator: boolean },
-): Actor {
-  const { name, isOperator } = credential;
-  return { account, isOperator, by: `${isOperator ? 'admin' : 'console'} ${account ?? '*'}/${name}` };
-}
-
 /** How many more holds an actor may make. @param kind of them: an account holds all that it has beside the others */
 function roomFor(holds: readonly Hold[], kind: Hold['kind'], actor: Actor): number {
   if (actor.isOperator) return mostHolds - holds.length;

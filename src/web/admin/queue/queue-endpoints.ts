@@ -12,7 +12,7 @@ import { type AskedOf, endpoint, endpointsOfBoth } from '../../http/endpoint.ts'
 import { refusal, succeed, succeedWithPage } from '../../http/envelope.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import { isoTime, isoTimeOrNull } from '../schemas.ts';
-import { type ActionParts, type Actor, actOnNamed, actOnSelection, actorOf, mayLift } from './queue-actions.ts';
+import { type ActionParts, type Actor, actOnNamed, actOnSelection, mayLift } from './queue-actions.ts';
 import { type QueueGroup, queueGroups } from './queue-groups.ts';
 import * as schema from './queue-schemas.ts';
 import {
@@ -35,9 +35,10 @@ interface QueueEndpointsParts extends ActionParts {
 const mostGroups = 200;
 const shownRecipients = 10;
 
+/** Says who acts: the account of the path, or all accounts. */
 function actor({ credential, of }: AskedOf): Actor {
   const isOperator = hasScope(credential, 'admin');
-  return actorOf(of, { name: credential.name, isOperator });
+  return { account: of, isOperator, by: `${isOperator ? 'admin' : 'console'} ${of ?? '*'}/${credential.name}` };
 }
 
 function lastReply(reply: SmtpReply | undefined): string | null {
