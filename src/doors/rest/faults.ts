@@ -26,10 +26,6 @@ function pointerOf({ via }: Submission, { code, name, retryAfterSeconds }: Viola
   return code === 'E_HEADERS_TOO_MANY' || code === 'E_HEADERS_TOO_LARGE' ? '/headers' : undefined;
 }
 
-function isSize(fault: Fault): boolean {
-  return 'token' in fault && fault.token === 'E_CONTENT_TOO_LARGE';
-}
-
 /** The page of the rule of the header that a reason is about; none where no header can have the name. */
 function ruleOf({ code, name }: Violation, headersUrl: string | undefined): Pick<Fault, 'ruleUrl'> {
   if (headersUrl === undefined || name === undefined || code === 'E_HEADER_NAME_INVALID') return {};
@@ -43,7 +39,9 @@ export function mergeFaults(
   violations: readonly Violation[],
   headersUrl?: string,
 ): readonly Fault[] {
-  const isUnread = ofFields.some((fault) => fault.pointer === '/mime_message' && !isSize(fault));
+  const isUnread = ofFields.some(
+    (fault) => fault.pointer === '/mime_message' && !('token' in fault && fault.token === 'E_CONTENT_TOO_LARGE'),
+  );
   // The policy reports a sender that cannot be read as missing; the fault of the field says it already.
   const fromIsTold = ofFields.some(({ pointer = '' }) => pointer === '/from' || pointer.startsWith('/from/'));
   const more = violations.flatMap((violation) => {

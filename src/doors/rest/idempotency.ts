@@ -2,7 +2,7 @@
 // are in memory; those of messages are in the store, written in the message's commit.
 
 import type { Idempotency, UsedKey } from '../../pipeline/submit.ts';
-import { type Fault, Refusal } from '../../web/http/envelope.ts';
+import { Refusal, refusal } from '../../web/http/envelope.ts';
 
 /** The spool's keys (D48). */
 export interface KeyStore {
@@ -26,11 +26,8 @@ function underWay(): Refusal {
 export function readKey(header: string | readonly string[] | undefined): string | undefined {
   if (header === undefined) return undefined;
   if (typeof header === 'string' && form.test(header)) return header;
-  const fault: Fault = {
-    token: 'E_VALIDATION_ERROR',
-    message: 'Idempotency-Key must be one key of 1 to 255 printable ASCII characters without blanks',
-  };
-  throw new Refusal([fault]);
+  const message = 'Idempotency-Key must be one key of 1 to 255 printable ASCII characters without blanks';
+  throw refusal('E_VALIDATION_ERROR', message);
 }
 
 /** A request with this key is sending; or the store was asked about the key while none was, and this is its answer. */

@@ -6,13 +6,14 @@ import type { FastifyReply, FastifyRequest } from 'fastify';
 import type { Account } from '../../accounts/account.ts';
 import { shownVerdicts } from '../../pipeline/policy/explain.ts';
 import { type build, type Explanation, type examine, restAnswers, type Submission } from '../../pipeline/submit.ts';
+import { accountPath } from '../../web/http/endpoint.ts';
 import { failureOf, succeed } from '../../web/http/envelope.ts';
 import { cutText } from '../../web/http/json/cut-text.ts';
 import { isJsonObject, type JsonDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import { mergeFaults } from './faults.ts';
 import type { ReadRequest } from './read-request.ts';
-import { accountPath, RehearseRequest, RehearseResult } from './schemas.ts';
+import { RehearseRequest, RehearseResult } from './schemas.ts';
 import type { RestLimits } from './settings.ts';
 import { kindOf, messageOptions, takeRequest } from './take-request.ts';
 

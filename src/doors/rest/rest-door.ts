@@ -16,6 +16,7 @@ import {
 } from '../../pipeline/submit.ts';
 import type { RefusalFacts, Refuse } from '../../spool/events/refusal.ts';
 import type { EntryLink, JournalDetails } from '../../spool/journal/journal-row.ts';
+import { accountPath } from '../../web/http/endpoint.ts';
 import { type Fault, failureOf, Refusal, succeed } from '../../web/http/envelope.ts';
 import { emptyDocument } from '../../web/http/json/json-reader.ts';
 import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
@@ -24,7 +25,7 @@ import { Idempotent, type KeyStore, readKey } from './idempotency.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
 import type { ReadRequest } from './read-request.ts';
 import { type ValidationParts, validation } from './rehearse.ts';
-import { accountPath, SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
+import { SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
 import { type BodyKind, kindOf, messageOptions, takeRequest } from './take-request.ts';
 
 /** What the door is made from. */
@@ -203,9 +204,8 @@ const sendingHeaders = Type.Object({
   ),
 });
 
+/** Beside those of every endpoint with a body. */
 const sendingTokens = [
-  'E_VALIDATION_ERROR',
-  'E_FIELD_MISSING',
   'E_SENDER_NOT_VERIFIED',
   'E_HEADER_NOT_ALLOWED',
   'E_HEADER_USE_API_FIELD',
@@ -217,8 +217,6 @@ const sendingTokens = [
   'E_TOO_MANY_RECIPIENTS',
   'E_TOO_MANY_ATTACHMENTS',
   'E_RECIPIENT_SUPPRESSED',
-  'E_CONTENT_TOO_LARGE',
-  'E_RATE_LIMIT_EXCEEDED',
   'E_DAILY_LIMIT_EXCEEDED',
   'E_IDEMPOTENCY_CONFLICT',
 ] as const;
@@ -256,7 +254,6 @@ export function restDoor(doorParts: RestDoorParts): V4Plugin {
       description: 'Takes the body of `send` or of `send_raw`. Nothing is queued.',
       body: ValidateRequest,
       response: { 200: ValidateResult },
-      tokens: [],
     };
     app.post(`${path}/validate`, { ...options, schema: validateMessage }, (request, reply) =>
       validate(parts, request, reply),

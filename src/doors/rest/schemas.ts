@@ -128,23 +128,20 @@ const Problem = Type.Object(
   { title: 'Problem' },
 );
 
+const count = Type.Integer();
+const limits = { allowlisted_headers: count, header_bytes: count, message_bytes: count, recipients: count };
+
 /** The verdict of `validate` (D47). */
 export const ValidateResult = Type.Object(
   {
     valid: Type.Boolean(),
     errors: Type.Array(Problem, { description: 'What `send` or `send_raw` would answer, in its order.' }),
     usage: Type.Object({
-      allowlisted_headers: Type.Integer(),
+      ...limits,
       header_bytes: Type.Integer({ description: 'Custom headers: sum of name + 2 + value + 2.' }),
       message_bytes: Type.Union([Type.Integer(), Type.Null()], { description: 'Of the message as it would leave.' }),
-      recipients: Type.Integer(),
     }),
-    limits: Type.Object({
-      allowlisted_headers: Type.Integer(),
-      header_bytes: Type.Integer(),
-      message_bytes: Type.Integer(),
-      recipients: Type.Integer(),
-    }),
+    limits: Type.Object(limits),
     headers: Type.Array(
       Type.Object({
         name: Type.String(),
@@ -161,12 +158,6 @@ export const ValidateResult = Type.Object(
     }),
   },
   { title: 'ValidateResult' },
-);
-
-/** `/accounts/{account_id}`. */
-export const accountPath = Type.Object(
-  { account_id: text('The id or the name of the account.', 'dev') },
-  { additionalProperties: false },
 );
 
 /** The body of `rehearse`. */

@@ -221,13 +221,11 @@ function ownFields(body: JsonObject, boxes: Addresses['boxes'], canBeWritten: bo
   return fields;
 }
 
-const none = Buffer.alloc(0);
-
 /** Makes header fields of the entries of `headers`, in the order of the text, with repeated names, unjudged (D1, D5). */
 function customHeaders(entries: readonly JsonEntry[]): readonly HeaderField[] {
   return entries.map(({ name, value }): HeaderField => {
     const pointer = `/headers${pointerStep(name)}`;
-    if (typeof value !== 'string') return { name, rawBytes: none, pointer, fault: 'not-a-string' };
+    if (typeof value !== 'string') return { name, rawBytes: noOctets, pointer, fault: 'not-a-string' };
     const fault = value.isWellFormed() ? {} : ({ fault: 'lone-surrogate' } as const);
     return { name, rawBytes: Buffer.from(value), pointer, ...fault };
   });

@@ -61,6 +61,11 @@ export function textOrNull(description?: string) {
   return Type.Union([Type.String(), Type.Null()], description === undefined ? {} : { description });
 }
 
+/** A whole number in answers, or null for none. @param description of what it is */
+export function countOrNull(description?: string) {
+  return Type.Union([Type.Integer(), Type.Null()], description === undefined ? {} : { description });
+}
+
 /** A time in answers. */
 export const time = Type.String({ format: 'date-time', example: '2026-11-21T12:35:51.931Z' });
 /** A time in answers, or null for none. */

@@ -45,17 +45,8 @@ function reserveBody(request: FastifyRequest, bodies: BodyBudget): void {
   request.bodyReservation = reservation;
 }
 
-function unsupported(message: string): Refusal {
-  return refusal('E_UNSUPPORTED_MEDIA_TYPE', message);
-}
-
 const usualTypes = ['application/json'] as const;
 const charset = /;[ \t]*charset=(?:"([^"]*)"|([^;" \t]*))/i;
-
-/** The media type without its parameters, lower case (RFC 9110 §8.3.1). */
-function mediaType(contentType: string): string {
-  return (contentType.split(';', 1)[0] ?? '').trim().toLowerCase();
-}
 
 /** Judges the body's announced type and length, before an octet of it is read. @throws Refusal 413, 415 */
 function judgeAnnounced(
@@ -68,20 +59,22 @@ function judgeAnnounced(
   if (length !== undefined && Number(length) > limit) throw tooLarge(limit);
   if (length === '0') return;
   const type = headers['content-type'] ?? '';
-  if (!types.includes(mediaType(type))) {
+  // RFC 9110 §8.3.1: parameters stand behind it, and its case does not count.
+  if (!types.includes((type.split(';', 1)[0] ?? '').trim().toLowerCase())) {
     const given = type === '' ? 'no Content-Type' : JSON.stringify(type.slice(0, 100));
-    throw unsupported(`The body must be ${types.join(' or ')}, got ${given}`);
+    throw refusal('E_UNSUPPORTED_MEDIA_TYPE', `The body must be ${types.join(' or ')}, got ${given}`);
   }
   const named = charset.exec(type);
   const name = named?.[1] ?? named?.[2];
   if (name !== undefined && name.toLowerCase() !== 'utf-8' && name.toLowerCase() !== 'utf8') {
-    throw unsupported(`JSON is UTF-8 (RFC 8259 §8.1), got charset ${JSON.stringify(name.slice(0, 100))}`);
+    const message = `JSON is UTF-8 (RFC 8259 §8.1), got charset ${JSON.stringify(name.slice(0, 100))}`;
+    throw refusal('E_UNSUPPORTED_MEDIA_TYPE', message);
   }
   const coding = headers['content-encoding'];
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    throw unsupported(
-      `Content-Encoding ${JSON.stringify(coding.slice(0, 100))} is not taken, send the body uncompressed`,
-    );
+    const given = JSON.stringify(coding.slice(0, 100));
+    const message = `Content-Encoding ${given} is not taken, send the body uncompressed`;
+    throw refusal('E_UNSUPPORTED_MEDIA_TYPE', message);
   }
 }
 

@@ -8,7 +8,7 @@ import type { Spool } from '../../../spool/spool.ts';
 import { component, endpoint, endpointsOfBoth } from '../../http/endpoint.ts';
 import type { V4Plugin } from '../../http/v4-app.ts';
 import type { WaitingNow } from '../queue/queue-groups.ts';
-import { isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
+import { countOrNull, isoTime, textOrNull, time, timeOrNull } from '../schemas.ts';
 import { type FigureReader, minutesQuery, readSteps, type Steps, seriesHead, stepsOf, timeOfMinute } from './series.ts';
 
 interface OverviewParts {
@@ -24,19 +24,16 @@ interface OverviewParts {
 const mostReasons = 10;
 const count = Type.Integer();
 const counts = { accepted: count, refused: count, delivered: count, deferred: count, failed: count };
-const latency = Type.Union([Type.Integer(), Type.Null()], {
-  description: 'Milliseconds from acceptance to the next hop, right to a tenth; null where nothing was delivered',
-});
+const latency = countOrNull(
+  'Milliseconds from acceptance to the next hop, right to a tenth; null where nothing was delivered',
+);
 const measured = { ...counts, latency_p50_ms: latency, latency_p99_ms: latency };
 
 const waitingThen = {
-  queued: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'The most recipients that waited at the beginning of a minute; null where nobody looked',
-  }),
-  oldest_seconds: Type.Union([Type.Integer(), Type.Null()], {
-    description:
-      'How long the oldest message that waited had been here then; null where that is not known of one account',
-  }),
+  queued: countOrNull('The most recipients that waited at the beginning of a minute; null where nobody looked'),
+  oldest_seconds: countOrNull(
+    'How long the oldest message that waited had been here then; null where that is not known of one account',
+  ),
 };
 
 /** The answer. */

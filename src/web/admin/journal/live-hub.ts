@@ -31,11 +31,8 @@ export interface HubParts {
 }
 
 function rowIdOf(event: MailEvent): string | undefined {
-  return event.kind === 'refused' || event.kind === 'shadowed'
-    ? event.journalId
-    : 'queueId' in event
-      ? event.queueId
-      : undefined;
+  if (event.kind === 'refused' || event.kind === 'shadowed') return event.journalId;
+  return 'queueId' in event ? event.queueId : undefined;
 }
 
 /** The watchers of one gateway. */

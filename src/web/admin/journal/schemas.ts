@@ -4,9 +4,7 @@ import { type Static, Type } from 'typebox';
 import { journalOutcomes } from '../../../spool/journal/journal-row.ts';
 import { component } from '../../http/endpoint.ts';
 import { eventSchema } from '../events/event-endpoints.ts';
-import { closed, numberCursor, perPage, textOrNull, time, timeParameter } from '../schemas.ts';
-
-const countOrNull = Type.Union([Type.Integer(), Type.Null()]);
+import { closed, countOrNull, numberCursor, perPage, textOrNull, time, timeParameter } from '../schemas.ts';
 
 /** The path parameter that names one entry. */
 export const entryPath = Type.Object({
@@ -33,7 +31,7 @@ export const journalRow = component('JournalRow', {
   recipients: Type.Array(Type.String(), { description: 'The first recipients' }),
   recipient_count: Type.Integer(),
   subject: textOrNull('Null where `journal.content` is none'),
-  size: countOrNull,
+  size: countOrNull(),
   codes: Type.Array(Type.String(), { description: 'Of the reasons, each once' }),
   fields: Type.Array(Type.String(), { description: 'Headers that the reasons name' }),
   message_id: textOrNull(),
@@ -93,7 +91,7 @@ export const journalEntry = component('JournalEntry', {
   content: Type.Enum(['none', 'headers', 'full'], { description: 'How much of the message is kept' }),
   content_note: textOrNull('Why less is kept than could be'),
   client_message_id: textOrNull(),
-  size_as_sent: countOrNull,
+  size_as_sent: countOrNull(),
   recipient_states: Type.Array(
     Type.Object({
       address: Type.String(),
