@@ -59,6 +59,9 @@ function openBackup(file: string): DatabaseSync {
   if (!found.isFile()) throw wrong('is no file');
   const database = new DatabaseSync(file, { readOnly: true });
   try {
+    const whole = database.prepare('SELECT page_count * page_size AS octets FROM pragma_page_count, pragma_page_size');
+    const told = integer(whole.get() ?? {}, 'octets');
+    if (found.size < told) throw wrong(`is cut short: it has ${found.size} octets of ${told}`);
     const about = hasTable(database, 'backup_about') && database.prepare('SELECT form FROM backup_about').get();
     if (!about) throw wrong('is a database, but no backup of Postern');
     if (about['form'] !== form)
