@@ -4,6 +4,7 @@
 import type { Row } from '../../base/database/database.ts';
 import { isDamaged } from '../../base/database/sqlite-errors.ts';
 import { type DatabaseSync, inTransaction, prepareAll } from '../../base/database/sqlite-file.ts';
+import { Part } from '../../base/part.ts';
 import { readFacts, shareNumbers, shares } from '../encoded-event.ts';
 import type { EventLimits } from '../events/event-store.ts';
 import type { EventFacts } from '../events/mail-event.ts';
@@ -70,16 +71,21 @@ function prepare(database: DatabaseSync) {
 /** Files all events of a database that nobody else has open, and removes none. @param database its tables are up to date */
 export function fileEvents(database: DatabaseSync, journal?: SqliteJournal): void {
   const all = { ageMilliseconds: Infinity, mail: Infinity, refusals: Infinity, copies: Infinity };
-  const follower = new EventFollower(database, all, journal);
+  const follower = new EventFollower({ database, limits: all, journal });
   for (let isMore = true; isMore; ) isMore = follower.follow(0);
 }
 
+interface FollowerParts {
+  /** Its tables are up to date. */
+  readonly database: DatabaseSync;
+  readonly limits: EventLimits;
+  /** Where what became of messages is noted; absent: nowhere. */
+  readonly journal?: SqliteJournal | undefined;
+}
+
 /** Follows the events of one database. */
-export class EventFollower {
-  readonly #database: DatabaseSync;
-  readonly #limits: EventLimits;
-  readonly #journal: SqliteJournal | undefined;
-  readonly #sql: ReturnType<typeof prepare>;
+export class EventFollower extends Part<FollowerParts> {
+  readonly #sql = prepare(this.parts.database);
   /** A page was found to be damaged: from then on each event has transactions of its own. */
   #isCareful = false;
   /** Events since the start that were passed over, because they or what they are found by is damaged. */
@@ -87,12 +93,8 @@ export class EventFollower {
   /** Events up to this one stand on damaged pages, and stay. */
   #stuck = 0;
 
-  /** @param database its tables are up to date @param journal where what became of messages is noted; absent: nowhere */
-  constructor(database: DatabaseSync, limits: EventLimits, journal?: SqliteJournal) {
-    this.#database = database;
-    this.#limits = limits;
-    this.#journal = journal;
-    this.#sql = prepare(database);
+  constructor(parts: FollowerParts) {
+    super(parts);
     for (let isMore = true; isMore; ) isMore = this.#carefully(() => this.#build());
   }
 
@@ -141,7 +143,7 @@ export class EventFollower {
         const told = some.flatMap(({ row: { id, kind, queue_id: message }, facts }) =>
           Number(id) > noted && typeof message === 'string' ? [{ kind: String(kind), message, facts }] : [],
         );
-        this.#unlessDamaged(() => this.#journal?.note(told));
+        this.#unlessDamaged(() => this.parts.journal?.note(told));
         this.#unlessDamaged(() => this.#file(some));
       }
       this.#unlessDamaged(() => this.#sql.indexed.run(end));
@@ -187,9 +189,9 @@ export class EventFollower {
 
   /** Removes some events that are too many or too old. @returns whether there may be more */
   #removeSome(now: number): boolean {
-    const from = now - this.#limits.ageMilliseconds;
+    const from = now - this.parts.limits.ageMilliseconds;
     const indexed = Number(this.#sql.state.get()?.['indexed'] ?? 0);
-    const hasSurplus = shares.some((share) => this.#sql.counts.get(this.#limits[share], shareNumbers[share]));
+    const hasSurplus = shares.some((share) => this.#sql.counts.get(this.parts.limits[share], shareNumbers[share]));
     const first = this.#first(indexed);
     if (!hasSurplus && (!first || Number(first['at']) >= from)) return false;
     return this.#asOne(() => this.#removeSurplus() + this.#removeAged(from, indexed) > 0);
@@ -209,9 +211,9 @@ export class EventFollower {
   #removeSurplus(): number {
     let removed = 0;
     for (const share of shares) {
-      for (const row of this.#sql.counts.all(this.#limits[share], shareNumbers[share])) {
+      for (const row of this.#sql.counts.all(this.parts.limits[share], shareNumbers[share])) {
         const account = String(row['account']);
-        const over = Math.min(removedAtOnce - removed, Number(row['events']) - this.#limits[share]);
+        const over = Math.min(removedAtOnce - removed, Number(row['events']) - this.parts.limits[share]);
         if (over <= 0) return removed;
         let events: readonly Row[] = [];
         this.#unlessDamaged(() => void (events = this.#sql.oldestOf.all(accountKey(account, share), account, over)));
@@ -286,11 +288,11 @@ export class EventFollower {
 
   /** Runs a transaction that need not be on disk: what a crash takes back is made again, and the next commit syncs it as well. */
   unsynced<Result>(work: () => Result): Result {
-    this.#database.exec('PRAGMA synchronous = NORMAL');
+    this.parts.database.exec('PRAGMA synchronous = NORMAL');
     try {
-      return inTransaction(this.#database, work);
+      return inTransaction(this.parts.database, work);
     } finally {
-      this.#database.exec('PRAGMA synchronous = FULL');
+      this.parts.database.exec('PRAGMA synchronous = FULL');
     }
   }
 }

@@ -3,6 +3,7 @@
 
 import type { Row } from '../../base/database/database.ts';
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
+import { Part } from '../../base/part.ts';
 import type { GroupMessage } from '../core/message-group.ts';
 import { reportBits, wantedReports } from '../reports/report.ts';
 import { distinctRecipients, type EntryMeta, integer, text } from '../stored-rows.ts';
@@ -91,10 +92,12 @@ function prepare(database: DatabaseSync) {
 }
 
 /** The messages in flight of one database. Every method runs in the caller's transaction. */
-export class MessagesInFlight {
-  readonly #sql: ReturnType<typeof prepare>;
-  readonly #clock: SpoolClock;
-  readonly #lines: Lines;
+export class MessagesInFlight extends Part<{
+  readonly database: DatabaseSync;
+  readonly clock: SpoolClock;
+  readonly lines: Lines;
+}> {
+  readonly #sql = prepare(this.parts.database);
   /** In the order in which they were added, which is that of `seq`. */
   #byId = new Map<string, InFlight>();
   /** What the transaction has added and taken out. */
@@ -104,12 +107,6 @@ export class MessagesInFlight {
   #markedAt = Number.NEGATIVE_INFINITY;
   #marked = 0;
   #isRecovered = false;
-
-  constructor(database: DatabaseSync, { clock, lines }: { readonly clock: SpoolClock; readonly lines: Lines }) {
-    this.#sql = prepare(database);
-    this.#clock = clock;
-    this.#lines = lines;
-  }
 
   begin(): void {
     this.#added = [];
@@ -133,10 +130,10 @@ export class MessagesInFlight {
   /** Writes the rows of recipients. @param message a row of spool_messages with seq, account and accepted_at */
   writeRows(envelope: FlightEnvelope, message: Row): void {
     const [seq, account] = [integer(message, 'seq'), text(message, 'account')];
-    const nextAttemptAt = this.#clock.stored(integer(message, 'accepted_at'));
+    const nextAttemptAt = this.parts.clock.stored(integer(message, 'accepted_at'));
     const due = Math.max(nextAttemptAt, envelope.until);
     for (const row of envelopeRows(envelope, nextAttemptAt)) {
-      const line = this.#lines.of({ transport: row.waits_for, account }, due);
+      const line = this.parts.lines.of({ transport: row.waits_for, account }, due);
       this.#sql.addRecipient.run(
         ...[seq, row.position, row.address, nextAttemptAt, envelope.until, line, row.notify, row.orcpt, row.reports],
       );

@@ -2,10 +2,11 @@
 // account before its COMMIT, so that numbers and messages always agree, whichever process changes them and however it ends.
 
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
+import { Part } from '../../base/part.ts';
 import { addTallies, countTallies, readTallies, tallyOfRow } from '../core/tally-steps.ts';
 import { integer, stateNumbers } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, numbersOf, type Tally, TallyChanges, totalOf } from '../tally.ts';
-import { type RunSteps, stepsOn } from './file/sqlite-steps.ts';
+import { stepsOn } from './file/sqlite-steps.ts';
 
 /** Writes every row anew from the messages and recipients that are there. */
 export const rebuildLedger = `
@@ -28,18 +29,11 @@ function prepare(database: DatabaseSync) {
 }
 
 /** The accounts' numbers on one connection. */
-export class Ledger {
-  readonly #database: DatabaseSync;
-  readonly #sql: ReturnType<typeof prepare>;
-  readonly #steps: RunSteps;
+export class Ledger extends Part<{ readonly database: DatabaseSync }> {
+  readonly #sql = prepare(this.parts.database);
+  readonly #steps = stepsOn(this.parts.database);
   /** What the transaction makes of the numbers. Where it was undone they are to be cleared. */
   readonly changes = new TallyChanges();
-
-  constructor(database: DatabaseSync) {
-    this.#database = database;
-    this.#sql = prepare(database);
-    this.#steps = stepsOn(database);
-  }
 
   /** An account's numbers as they are inside this transaction. */
   of(account: string): Tally {
@@ -75,7 +69,7 @@ export class Ledger {
       recipients.queued === (states.get(stateNumbers.queued) ?? 0) &&
       recipients.delivered === (states.get(stateNumbers.delivered) ?? 0) &&
       recipients.failed === (states.get(stateNumbers.failed) ?? 0);
-    if (!isRight) this.#database.exec(rebuildLedger);
+    if (!isRight) this.parts.database.exec(rebuildLedger);
     return isRight;
   }
 }

@@ -101,11 +101,10 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
   readonly #retention = new Retention({ ...this.parts, messages: this.#messages });
   readonly #writeEvent = eventWriter(this.parts.database);
   readonly #journal = new SqliteJournal(this.parts.database);
-  readonly #follower = new EventFollower(
-    this.parts.database,
-    this.parts.eventLimits,
-    this.parts.hasJournal ? this.#journal : undefined,
-  );
+  readonly #follower = new EventFollower({
+    ...{ database: this.parts.database, limits: this.parts.eventLimits },
+    journal: this.parts.hasJournal ? this.#journal : undefined,
+  });
   readonly #holds = new StoredHolds(this.parts);
   readonly #claims = new RecipientClaims({ ...this.parts, messages: this.#messages, holds: this.#holds });
   readonly #queue = new StoredQueue({ ...this.parts, messages: this.#messages, holds: this.#holds });

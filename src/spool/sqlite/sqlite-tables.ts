@@ -238,8 +238,8 @@ export function tablesOf(database: DatabaseSync) {
   migrateSqlite(database, idempotencyMigrations);
   const [clock, lines] = [new SpoolClock(database), new Lines(database)];
   return {
-    ...{ statements: prepareStatements(database), clock, lines, ledger: new Ledger(database) },
-    ...{ inFlight: new MessagesInFlight(database, { clock, lines }), settled: new SettledOctets(database) },
+    ...{ statements: prepareStatements(database), clock, lines, ledger: new Ledger({ database }) },
+    ...{ inFlight: new MessagesInFlight({ database, clock, lines }), settled: new SettledOctets(database) },
     steps: stepsOn(database),
   };
 }

@@ -71,13 +71,13 @@ describe('damage', () => {
     test(`of the ${which} page of ${table} holds nothing up behind it`, () => {
       const before = opened();
       before.add(0, 2000);
-      const first = new EventFollower(before.database, limits);
+      const first = new EventFollower({ database: before.database, limits });
       while (first.follow(someTime));
       before.database.close();
       damage(table, which);
       const { database, events, add } = opened();
       add(2000, 3000, someTime + 5000);
-      const follower = new EventFollower(database, limits);
+      const follower = new EventFollower({ database, limits });
       // The old ones go, and the new ones are filed.
       for (let slices = 0; slices < 100 && follower.follow(someTime + 5500); slices += 1);
       expect(follower.unfiled).toBe(0);
@@ -93,7 +93,7 @@ describe('damage', () => {
     const { database, events, add } = opened();
     add(0, 3);
     database.exec("UPDATE mail_events SET event = '{' WHERE id = 2");
-    const follower = new EventFollower(database, limits);
+    const follower = new EventFollower({ database, limits });
     follower.follow(someTime);
     expect(follower.passedOver).toBe(1);
     const search = (recipient: string) =>
@@ -113,7 +113,7 @@ describe('damage', () => {
       ...{ isSameBody: false, receivedHead: undefined, receivedBody: undefined },
       ...{ sentHead: undefined, sentBody: undefined },
     });
-    const follower = new EventFollower(database, limits, journal);
+    const follower = new EventFollower({ database, limits, journal });
     expect(() => follower.follow(someTime)).toThrow('broken');
     expect(follower.unfiled).toBe(2);
     database.close();
@@ -187,7 +187,7 @@ describe('what became of a message', () => {
 
   test('is written once for all events of a slice', () => {
     const { database, journal, entry, write, writes, row } = prepared(2);
-    const follower = new EventFollower(database, limits, journal);
+    const follower = new EventFollower({ database, limits, journal });
     write(acceptedEvent(entry), attemptOf(entry, { ...outcome, kind: 'deferred' }, at(0)));
     write(attemptOf(entry, outcome, at(0)), attemptOf(entry, outcome, at(1)));
     follower.follow(someTime);
@@ -197,7 +197,7 @@ describe('what became of a message', () => {
 
   test('goes on from the row in the next slice, and a message without a row is passed over', () => {
     const { database, journal, entry, write, writes, row } = prepared(2);
-    const follower = new EventFollower(database, limits, journal);
+    const follower = new EventFollower({ database, limits, journal });
     write(acceptedEvent(entry), attemptOf(entry, outcome, at(0)), eventOf(5));
     follower.follow(someTime);
     expect([writes(), row()]).toEqual([1, { waiting: 1, outcome: 1 }]);
@@ -212,7 +212,7 @@ describe('what became of a message', () => {
     // As an earlier release left it that had filed the acceptance alone.
     write(attemptOf(entry, outcome, at(0)));
     database.exec('UPDATE journal SET waiting = 1; UPDATE mail_event_state SET noted = 1');
-    const follower = new EventFollower(database, limits, journal);
+    const follower = new EventFollower({ database, limits, journal });
     follower.follow(someTime);
     expect(row()).toEqual({ waiting: 1, outcome: 1 });
     write(attemptOf(entry, outcome, at(1)));

@@ -67,7 +67,7 @@ describe('filing', () => {
     database.exec('BEGIN');
     for (const event of all) events.add(encodeEvent(event), someTime);
     database.exec('COMMIT');
-    const follower = new EventFollower(database, limits);
+    const follower = new EventFollower({ database, limits });
     const search = (order: 'newest' | 'oldest', recipient: string) =>
       events.search({ account: 'dev', limit: 10, order, recipient }).events.map(({ id }) => id);
     const failed = (): number[] => {
@@ -99,7 +99,7 @@ describe('filing', () => {
     database.exec(
       "CREATE TRIGGER broken BEFORE UPDATE ON mail_event_state BEGIN SELECT raise(ABORT, 'the disk is full'); END",
     );
-    const follower = new EventFollower(database, limits);
+    const follower = new EventFollower({ database, limits });
     expect(() => follower.follow(someTime)).toThrow('the disk is full');
     expect(count(database, 'mail_event_index')).toBe(0);
     expect(database.prepare('PRAGMA synchronous').get()).toEqual({ synchronous: 2 });
@@ -113,7 +113,7 @@ describe('filing', () => {
   test('removes what is too old with every trace of it, and leaves what is not filed', () => {
     const { database, events } = opened();
     for (let number = 0; number < 3; number += 1) events.add(encodeEvent(eventOf(number)), someTime + number * 600);
-    const follower = new EventFollower(database, limits);
+    const follower = new EventFollower({ database, limits });
     expect(follower.follow(someTime + 1300)).toBe(true);
     expect(follower.follow(someTime + 1300)).toBe(false);
     expect(events.read({ after: 0, limit: 10 }).events.map(({ id }) => id)).toEqual([2, 3]);
@@ -127,7 +127,7 @@ describe('filing', () => {
     const { database, events } = opened();
     for (let number = 0; number < 4; number += 1)
       events.add(encodeEvent(eventOf(number, number === 0 ? 'other' : 'dev')), someTime);
-    const follower = new EventFollower(database, { ...limits, mail: 2 });
+    const follower = new EventFollower({ database, limits: { ...limits, mail: 2 } });
     const [key] = keysOfKinds('dev', ['delivered']);
     database.prepare('INSERT INTO mail_event_index VALUES (?, 1)').run(key ?? 0n);
     while (follower.follow(someTime));
@@ -147,7 +147,7 @@ test('a file whose indexes were SQLite’s own is filed when it is opened, from 
   database.exec('DELETE FROM mail_event_index WHERE event > 1000; UPDATE mail_event_state SET built = 1000');
   database.close();
   const again = opened();
-  const follower = new EventFollower(again.database, limits);
+  const follower = new EventFollower({ database: again.database, limits });
   expect(count(again.database, 'mail_event_index')).toBe(whole);
   expect(again.database.prepare('SELECT sum(events) AS events FROM mail_event_counts').get()).toEqual({ events: 5000 });
   expect(again.database.prepare('SELECT indexed, built FROM mail_event_state').get()).toEqual({
