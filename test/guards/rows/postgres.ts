@@ -39,9 +39,6 @@ export const postgresGuards = [
   ...of('spool/postgres/postgres-retention.ts', postgres, [
     ['WHERE f.account = $1::text ORDER', 'WHERE $1::text IS NOT NULL ORDER'],
   ]),
-  ...of('spool/postgres/postgres-threads.ts', postgres, [
-    ['WHERE account = $1::text AND client_id = ANY', 'WHERE $1::text IS NOT NULL AND client_id = ANY'],
-  ]),
   ...of('spool/postgres/spool-lines.ts', postgres, [
     ['r.lane = line.lane AND r.account = line.account', 'r.lane = line.lane'],
   ]),
