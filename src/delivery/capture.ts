@@ -1,10 +1,10 @@
 // Capture: final delivery into a Maildir, so that staging sees exactly the octets that would have left (D98). A file is
 // written under tmp, synced and moved to new, and the folder is synced; only then is the message reported as delivered.
 
-import { mkdir, open, rename, unlink } from 'node:fs/promises';
+import { mkdir, open, rename, rm } from 'node:fs/promises';
 import { join } from 'node:path';
 import { syncFolder } from '../base/database/sync-folder.ts';
-import { errorCode, errorMessage } from '../base/errors.ts';
+import { errorMessage } from '../base/errors.ts';
 import { lazily } from '../base/load/lazily.ts';
 import { Part } from '../base/part.ts';
 import { headFor, type Task } from './job.ts';
@@ -37,20 +37,14 @@ export class Maildir {
     this.#count += 1;
     const temporary = join(this.#folder, 'tmp', `${name}.${process.pid}.${this.#count}`);
     try {
-      const handle = await open(temporary, 'wx', 0o600);
-      try {
-        const { bytesWritten } = await handle.writev([...parts]);
-        const size = parts.reduce((sum, part) => sum + part.length, 0);
-        if (bytesWritten !== size) throw new Error(`only ${bytesWritten} of ${size} octets could be written`);
-        await handle.sync();
-      } finally {
-        await handle.close();
-      }
+      await using handle = await open(temporary, 'wx', 0o600);
+      const { bytesWritten } = await handle.writev([...parts]);
+      const size = parts.reduce((sum, part) => sum + part.length, 0);
+      if (bytesWritten !== size) throw new Error(`only ${bytesWritten} of ${size} octets could be written`);
+      await handle.sync();
       await rename(temporary, join(this.#folder, 'new', `${name}.eml`));
     } catch (thrown) {
-      await unlink(temporary).catch((error: unknown) => {
-        if (errorCode(error) !== 'ENOENT') throw error;
-      });
+      await rm(temporary, { force: true });
       throw thrown;
     }
     await syncFolder(join(this.#folder, 'new'));

@@ -1,6 +1,7 @@
 // Staging safety: rules of an account or a route that keep mail from the recipients it names. They are applied whenever an
 // attempt is made, not when the message is accepted, so that they hold for every message in the queue, however old.
 
+import { parentName, parentNames } from '../../base/net/domain-labels.ts';
 import { oncePer } from '../../base/once-per.ts';
 import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
 import { comparableMailbox, readComparable, readPath } from '../../mail/address/path.ts';
@@ -47,19 +48,16 @@ const setsOf = oncePer((patterns: readonly RecipientPattern[]): PatternSets => {
   return sets;
 });
 
-function isBelow(domains: ReadonlySet<string>, name: string): boolean {
-  for (let dot = name.indexOf('.'); dot >= 0 && domains.size > 0; dot = name.indexOf('.', dot + 1)) {
-    if (domains.has(name.slice(dot + 1))) return true;
-  }
-  return false;
-}
-
 /** Whether a recipient is one of those that `allowRecipients` names; letter case, quotes and script are not compared. */
 export function isAllowed(patterns: readonly RecipientPattern[], recipient: string): boolean {
   const sets = setsOf(patterns);
   const address = comparableMailbox(recipient);
   const domain = splitMailbox(address).domain ?? '';
-  return sets.address.has(address) || sets.domain.has(domain) || isBelow(sets.below, domain);
+  return (
+    sets.address.has(address) ||
+    sets.domain.has(domain) ||
+    parentNames(parentName(domain)).some((name) => sets.below.has(name))
+  );
 }
 
 /** What rules say of a recipient: as it is, to another address, or into the capture folder. */

@@ -149,14 +149,11 @@ export class WebhookSender extends Part<SenderParts> {
   #lookSoon(): void {
     if (this.#soon || this.#isEnding) return;
     const rest = this.#lookedAt + restMs - this.parts.clock.monotonic();
-    if (rest <= 0) return void this.#lookAgain();
-    this.#soon = setTimeout(
-      () => {
-        this.#soon = undefined;
-        void this.#lookAgain();
-      },
-      Math.min(rest, restMs),
-    );
+    const look = (): void => {
+      this.#soon = undefined;
+      void this.#lookAgain();
+    };
+    this.#soon = setTimeout(look, Math.max(0, Math.min(rest, restMs)));
   }
 
   /** Brings what is known up to date: now and then all webhooks, and each time events that others wrote. */

@@ -1,6 +1,7 @@
 // Writes what was refused as rules of the old server, so that it removes or rewrites at the source what would be refused here. Names
 // and domains come from strangers: only those of plain characters become part of a rule, and the others are counted in a comment.
 
+import { Part } from '../../base/part.ts';
 import { findHeader } from '../policy/header-catalogue.ts';
 import { headerLimits } from '../policy/value-rules.ts';
 import type { CredentialReport, Problem } from './findings.ts';
@@ -154,16 +155,12 @@ const languages = {
   exchange: { write: exchange, written: inExchange },
 } as const;
 
-class Kit {
-  readonly #written: Record<RuleKind, Written>;
+/** The rules for problems, and what no rule can do. */
+class Kit extends Part<{ readonly written: Record<RuleKind, Written> }> {
   readonly #headers = new Map<string, HeaderRule>();
   readonly #domains = new Map<string, string>();
   readonly #reasons = new Set<string>();
   #left = 0;
-
-  constructor(written: Record<RuleKind, Written>) {
-    this.#written = written;
-  }
 
   /** Adds what a rule can do about a problem. @param target the domain that its account sends from */
   add(problem: Problem, target: string | undefined): void {
@@ -182,7 +179,7 @@ class Kit {
   #addSetting(setting: Setting, problem: Problem): boolean {
     const rule = ruleOf(setting, problem);
     if (rule && !plainName.test(rule.name)) return false;
-    const written = rule && this.#written[rule.kind];
+    const written = rule && this.parts.written[rule.kind];
     if (rule && typeof written === 'function') {
       this.#headers.set(`${rule.kind} ${rule.name.toLowerCase()}`, rule);
       return true;
@@ -216,7 +213,7 @@ export function kitLines(
   sendingDomain: (account: string) => string | undefined,
 ): readonly string[] {
   const { write, written } = languages[format];
-  const kit = new Kit(written);
+  const kit = new Kit({ written });
   for (const { account, mailers } of reports)
     for (const problem of mailers.flatMap(({ problems }) => problems)) kit.add(problem, sendingDomain(account));
   return [...write(kit.rules()), ...kit.remarks()];

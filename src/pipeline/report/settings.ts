@@ -153,42 +153,35 @@ function sorted(names: readonly string[]): readonly string[] {
 function invalidNames(settings: readonly Setting[], rules: StripRules | undefined, stripped: readonly string[]) {
   const gone = stripRules({ strip: stripped });
   const present = rules ? patternsOf(rules.invalid, rules.spellings) : [];
-  const wanted = namesOf(settings, 'stripInvalid').filter(
-    (name) => !removes(gone, name) && !(rules && removes(rules.invalid, name)),
-  );
+  const wanted = namesOf(settings, 'stripInvalid').filter((name) => !removes(gone, name));
   return sorted([...present, ...wanted]);
 }
 
 type Named = Extract<Setting, { readonly name: string }>;
 
 function namesOf(settings: readonly Setting[], kind: Named['kind']): string[] {
-  const names = new Map<string, string>();
-  for (const setting of settings) {
-    if (setting.kind === kind && !names.has(setting.name.toLowerCase()))
-      names.set(setting.name.toLowerCase(), setting.name);
-  }
-  return [...names.values()];
+  const names = settings.filter((setting): setting is Named => setting.kind === kind).map(({ name }) => name);
+  return [...Map.groupBy(names, (name) => name.toLowerCase()).values()].flatMap(([first = '']) => first);
 }
 
 /**
  * The settings in the configuration's words, together with what the credential has: these lines take the place of its
  * own. Where several fields belong to one of the named sets, the smallest such set stands for them.
- * @param settings the most wanted first: of several domains or charsets the first counts
+ * @param wished the most wanted first: of several domains or charsets the first counts
  * @param credential its present settings stay; undefined: it has none
  */
-export function credentialLines(settings: readonly Setting[], credential?: Credential): CredentialLines {
+export function credentialLines(wished: readonly Setting[], credential?: Credential): CredentialLines {
   const { strip: rules, trustedHop, defaultDomain, legacyCharset, senders: map } = credential ?? {};
+  const settings = credential ? wished.filter((setting) => !hasSetting(credential, setting)) : wished;
   const senders = sendersWith(settings, map);
   const present = rules ? presentLines(rules) : { strip: [], stripSets: [] };
-  const wanted = namesOf(settings, 'strip').filter((name) => !rules || !removes(rules, name));
-  const { sets, rest } = smallestSets(wanted);
+  const { sets, rest } = smallestSets(namesOf(settings, 'strip'));
   const stripNames = [...present.strip.filter((pattern) => !sets.some((set) => isOfSet(set, pattern))), ...rest];
   const strip = sorted(stripNames);
   const setNames = [...present.stripSets, ...sets];
   const invalid = invalidNames(settings, rules, [...strip, ...patternsOfSets(setNames)]);
   const ownFirsts = rules ? [...rules.keepFirst].map((key) => rules.spellings.get(key) ?? key) : [];
-  const firsts = [...ownFirsts, ...namesOf(settings, 'keepFirst')];
-  const keepFirst = [...new Map(firsts.map((one) => [one.toLowerCase(), one])).values()];
+  const keepFirst = [...ownFirsts, ...namesOf(settings, 'keepFirst')];
   const domain = defaultDomain ?? settings.find((setting) => setting.kind === 'defaultDomain')?.domain;
   const charset = settings.find((setting) => setting.kind === 'legacyCharset')?.charset ?? legacyCharset;
   const has = (kind: Setting['kind']): boolean => settings.some((setting) => setting.kind === kind);

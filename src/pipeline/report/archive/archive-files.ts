@@ -227,16 +227,13 @@ async function* readFoundFile({ file, fault }: FoundFile, options: ArchiveOption
     yield { kind: 'skipped', name: file, why: fault };
     return;
   }
-  let handle: FileHandle | undefined;
   try {
     // NOFOLLOW refuses a link made since the folder was read; NONBLOCK does not wait at a pipe that nobody writes to.
-    handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
+    await using handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
     if ((await handle.stat()).isFile()) yield* messagesOf(file, handle, options);
     else yield { kind: 'skipped', name: file, why: 'no plain file' };
   } catch (cause) {
     yield { kind: 'skipped', name: file, why: errorMessage(cause) };
-  } finally {
-    await handle?.close();
   }
 }
 
@@ -259,12 +256,7 @@ export async function isArchive(path: string): Promise<boolean> {
   const kind = await lstat(path).catch(() => undefined);
   if (kind?.isDirectory()) return true;
   if (!kind?.isFile()) return false;
-  const handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(() => undefined);
+  await using handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK).catch(() => undefined);
   // Whoever reads it as one message tells why it cannot be read.
-  if (!handle) return false;
-  try {
-    return beginsMbox(await readStart(handle, 1024));
-  } finally {
-    await handle.close();
-  }
+  return handle !== undefined && beginsMbox(await readStart(handle, 1024));
 }
