@@ -7,20 +7,7 @@ import { stripRules } from './strip-rules.ts';
 import { hashToken, scopesInForce, type TokenStore } from './token-store.ts';
 
 /** The accounts of the configuration joined with the tokens of the store. */
-export interface Accounts {
-  /** The submitter of a token, or undefined. Its row is read each time, so that one made or revoked elsewhere counts at once (D94). */
-  authenticate(token: string): Promise<Submitter | undefined>;
-  /** The submitter of a token's hash (`hashToken`), or undefined. A long session asks again by it, and need not keep the token. */
-  authenticateHash(sha256: string): Promise<Submitter | undefined>;
-  /** The submitter `global-key` of an account's key (D85), with every permission, or undefined. E-mail addresses have no case. */
-  authenticateGlobalKey(email: string, key: string): Submitter | undefined;
-  /** The account of an id or a name (D93). */
-  find(idOrName: string): Account | undefined;
-  /** The submitter of `account/credential`, for listeners without AUTH (D40c). */
-  submitter(account: string, credential: string): Submitter | undefined;
-  /** An account's sending domain for a domain (A-label), by the longest name of all accounts (D50); undefined: another's, or none. */
-  sendingDomain(account: Account, domain: string): SendingDomain | undefined;
-}
+export type Accounts = ReturnType<typeof createAccounts>;
 
 /** A token that the configuration gives to a credential, as its hash. */
 export interface TokenHash {
@@ -84,7 +71,7 @@ function narrowing(): (submitter: Submitter, tokenScopes: readonly Scope[]) => S
 }
 
 /** Makes the accounts from those of the configuration and the tokens of the store. */
-export function createAccounts({ accounts, tokens, globalKeys = [], store, clock }: AccountsParts): Accounts {
+export function createAccounts({ accounts, tokens, globalKeys = [], store, clock }: AccountsParts) {
   const byId = new Map(accounts.map((account) => [account.id, account]));
   const byReference = new Map(accounts.flatMap((account) => [account.id, account.name].map((name) => [name, account])));
   const submitters = new Map(
@@ -115,15 +102,22 @@ export function createAccounts({ accounts, tokens, globalKeys = [], store, clock
     const submitter = found && submitterIn(byId.get(found.account), found.credential);
     return submitter && 'scopes' in found && found.scopes ? narrow(submitter, found.scopes) : submitter;
   };
-  const find = (idOrName: string) => byReference.get(idOrName) ?? byReference.get(idOrName.toLowerCase());
+  const find = (idOrName: string): Account | undefined =>
+    byReference.get(idOrName) ?? byReference.get(idOrName.toLowerCase());
   return {
     // Only hashes are compared, here and in the index, so that the time taken reveals nothing about a token (D92).
-    authenticate: (token) => authenticateHash(hashToken(token)),
+    /** The submitter of a token, or undefined. Its row is read each time, so that one made or revoked elsewhere counts at once (D94). */
+    authenticate: (token: string) => authenticateHash(hashToken(token)),
+    /** The submitter of a token's hash (`hashToken`), or undefined. A long session asks again by it, and need not keep the token. */
     authenticateHash,
-    authenticateGlobalKey: (email, key) => globals.get(`${email.toLowerCase()} ${hashToken(key)}`),
+    /** The submitter `global-key` of an account's key (D85), with every permission, or undefined. E-mail addresses have no case. */
+    authenticateGlobalKey: (email: string, key: string) => globals.get(`${email.toLowerCase()} ${hashToken(key)}`),
+    /** The account of an id or a name (D93). */
     find,
-    submitter: (account, credential) => submitterIn(find(account), credential),
-    sendingDomain: (account, domain) => {
+    /** The submitter of `account/credential`, for listeners without AUTH (D40c). */
+    submitter: (account: string, credential: string) => submitterIn(find(account), credential),
+    /** An account's sending domain for a domain (A-label), by the longest name of all accounts (D50); undefined: another's, or none. */
+    sendingDomain: (account: Account, domain: string): SendingDomain | undefined => {
       const covering = coveringDomain(domains, domain);
       return covering?.account === account.id ? covering.domain : undefined;
     },

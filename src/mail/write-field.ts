@@ -1,6 +1,6 @@
 // Writes one header field as it leaves: non-ASCII text encoded by the kind of the field (D13), folded (D12).
 
-import { asciiDomain, asciiUri } from './address/domain.ts';
+import { asciiDomain, asciiUri, percentDecoded, percentEncode } from './address/domain.ts';
 import { cutIntoLines, encodeAddresses } from './address/encode-addresses.ts';
 import { charsetDecoder, decodeRaw } from './header/charset.ts';
 import { type RawParameter, readParameters } from './header/content-type.ts';
@@ -85,16 +85,10 @@ function textOf(sections: readonly RawParameter[]): string {
     }
     const quotes = next === 1 ? /^([^']*)'[^']*'/.exec(value) : null;
     charset = quotes?.[1] ?? charset;
-    octets.push(percentDecoded(value.slice(quotes?.[0].length ?? 0)));
+    octets.push(percentDecoded(percentEncode(value.slice(quotes?.[0].length ?? 0).toWellFormed())));
   }
   finish();
   return text;
-}
-
-function percentDecoded(text: string): Buffer {
-  const ascii = text.toWellFormed().replace(/[^\x00-\x7f]+/gu, (run) => encodeURIComponent(run));
-  const octets = ascii.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-  return Buffer.from(octets, 'latin1');
 }
 
 function decodeOctets(octets: Buffer, charset: string): string {

@@ -75,11 +75,8 @@ export class ShareStore extends Part<{ readonly database: Database; readonly hol
 
   /** Gives back the shares of next hops, at most `hopsAtOnce`. */
   async drop(hops: readonly string[]): Promise<void> {
-    const list = hops.map((_, index) => `$${index + 2}`).join(', ');
-    await this.parts.database.run(`DELETE FROM hop_shares WHERE holder = $1 AND hop IN (${list})`, [
-      this.parts.holder,
-      ...hops,
-    ]);
+    const statement = `DELETE FROM hop_shares WHERE holder = $1 AND hop IN ${placeholders(1, hops.length, 2)}`;
+    await this.parts.database.run(statement, [this.parts.holder, ...hops]);
   }
 
   /** Writes the shares of `hopsAtOnce` next hops that change; where none does it only reads. @throws Error where it is taken for dead */
@@ -103,11 +100,9 @@ export class ShareStore extends Part<{ readonly database: Database; readonly hol
   }
 
   async #read(from: Queryable, wanted: readonly WantedShare[]): Promise<GrantedShares> {
-    const list = wanted.map((_, index) => `$${index + 1}`).join(', ');
-    const rows = await from.query(
-      `SELECT hop, holder, granted FROM hop_shares WHERE hop IN (${list})`,
-      wanted.map(({ hop }) => hop),
-    );
+    const statement = `SELECT hop, holder, granted FROM hop_shares WHERE hop IN ${placeholders(1, wanted.length)}`;
+    const hops = wanted.map(({ hop }) => hop);
+    const rows = await from.query(statement, hops);
     const granted = new Map<string, Map<string, number>>();
     for (const row of rows) {
       const holders = granted.get(String(row['hop'])) ?? new Map<string, number>();

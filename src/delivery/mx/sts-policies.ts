@@ -1,7 +1,7 @@
 // Which policy of MTA-STS holds for a domain now (RFC 8461 §3.3, §5.1). A policy that was fetched once holds until its max_age
 // is over, whatever DNS and the policy host say meanwhile, unless they say that there is a new one.
 
-import type { IncomingMessage } from 'node:http';
+import type { ClientRequest, IncomingMessage } from 'node:http';
 import { request } from 'node:https';
 import { isIPv6 } from 'node:net';
 import type { Clock } from '../../base/clock.ts';
@@ -53,51 +53,45 @@ function headFault({ statusCode, headers }: IncomingMessage): string | undefined
     : `the policy is no text/plain but ${(type ?? '').slice(0, 100) || 'nothing'}`;
 }
 
-function get(host: string, address: string, { port, withinMs, caFile }: StsFetchParts): Promise<string> {
+function answerTo(asking: ClientRequest): Promise<IncomingMessage> {
   return new Promise((resolve, reject) => {
-    const asking = request({
-      host: address,
-      family: isIPv6(address) ? 6 : 4,
-      port,
-      servername: host,
-      path: '/.well-known/mta-sts.txt',
-      headers: { Host: host, Accept: 'text/plain' },
-      agent: false,
-      ...(caFile === undefined ? {} : { ca: readRegularFile(caFile) }),
-    });
-    const fail = (why: string): void => {
-      reject(new Error(why));
-      asking.destroy();
-    };
-    const timer = setTimeout(() => fail('the policy host did not answer in time'), withinMs);
-    asking.on('close', () => {
-      clearTimeout(timer);
-      // Whatever has ended the connection: nobody waits for it any longer.
-      reject(new Error('the policy host closed the connection'));
-    });
-    asking.on('error', reject);
     boundInterims(asking);
+    asking.on('error', reject).on('response', resolve);
     // Nobody asked for another protocol; without a listener Node would close the connection and tell nobody.
-    asking.on('upgrade', ({ statusCode = 101 }, socket) => {
+    asking.on('upgrade', (answer, socket) => {
       socket.destroy();
-      fail(`the policy host answered ${statusCode}`);
-    });
-    asking.on('response', (answer) => {
-      const fault = headFault(answer);
-      const pieces: Buffer[] = [];
-      let size = 0;
-      answer.on('error', reject);
-      answer.on('data', (piece: Buffer) => {
-        size += piece.length;
-        pieces.push(piece);
-        if (size > mostOctets) fail(`the policy is larger than ${mostOctets} octets`);
-      });
-      answer.on('end', () => resolve(Buffer.concat(pieces).toString('utf8')));
-      answer.on('close', () => reject(new Error('the policy host closed the connection')));
-      if (fault !== undefined) fail(fault);
+      resolve(answer);
     });
     asking.end();
   });
+}
+
+async function get(host: string, address: string, { port, withinMs, caFile }: StsFetchParts): Promise<string> {
+  const signal = AbortSignal.timeout(withinMs);
+  const ca = caFile === undefined ? {} : { ca: readRegularFile(caFile) };
+  const place = {
+    host: address,
+    family: isIPv6(address) ? 6 : 4,
+    port,
+    servername: host,
+    path: '/.well-known/mta-sts.txt',
+  };
+  const asking = request({ ...place, ...ca, headers: { Host: host, Accept: 'text/plain' }, agent: false, signal });
+  try {
+    const answer = await answerTo(asking);
+    const fault = headFault(answer);
+    if (fault !== undefined) throw new Error(fault);
+    let text = Buffer.alloc(0);
+    for await (const piece of answer) {
+      text = Buffer.concat([text, piece]);
+      if (text.length > mostOctets) throw new Error(`the policy is larger than ${mostOctets} octets`);
+    }
+    return text.toString('utf8');
+  } catch (error) {
+    throw signal.aborted ? new Error('the policy host did not answer in time', { cause: error }) : error;
+  } finally {
+    asking.destroy();
+  }
 }
 
 /** Fetches a policy, and never rejects. @param id from the TXT record @returns it, or why there is none */

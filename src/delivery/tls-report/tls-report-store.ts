@@ -105,12 +105,8 @@ function namesOf(column: unknown): readonly string[] {
   return Array.isArray(told) ? told.map(String) : [];
 }
 
-const names = { day: String, domain: String, id: String };
 const dueOf: (row: Row) => DueTlsReport = rowReader({
-  ...names,
-  dueAt: Number,
-  giveUpAt: Number,
-  attempts: Number,
+  ...{ day: String, domain: String, id: String, dueAt: Number, giveUpAt: Number, attempts: Number },
   told: namesOf,
 });
 

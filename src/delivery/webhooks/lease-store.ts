@@ -247,8 +247,8 @@ export class LeaseStore extends Part<{ readonly database: Database; readonly hol
   /** Which of some messages have an event pending. */
   async blocked(id: string, messages: readonly string[]): Promise<ReadonlySet<string>> {
     if (messages.length === 0) return new Set();
-    const list = messages.map((_, at) => `$${at + 2}`).join(', ');
-    const text = `SELECT DISTINCT message FROM webhook_pending WHERE webhook = $1 AND message IN (${list})`;
+    const list = placeholders(1, messages.length, 2);
+    const text = `SELECT DISTINCT message FROM webhook_pending WHERE webhook = $1 AND message IN ${list}`;
     return new Set((await this.parts.database.query(text, [id, ...messages])).map((row) => String(row['message'])));
   }
 

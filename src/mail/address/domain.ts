@@ -60,7 +60,7 @@ function uriHost(host: string): string | undefined {
   if (host.startsWith('[')) return host.endsWith(']') && ipaddr.IPv6.isValid(host.slice(1, -1)) ? host : undefined;
   // The library finds out by an exception that a name is no address, which costs more than the whole rule.
   if (/^[0-9.]+$/.test(host)) return ipaddr.IPv4.isValidFourPartDecimal(host) ? host : undefined;
-  const name = host.includes('%') ? percentDecoded(host) : host;
+  const name = host.includes('%') ? percentDecoded(host).toString('utf8') : host;
   // RFC 3986 §3.2.2: names of the web may have underscores, which those of mail have not.
   const whole = name.endsWith('.') ? name.slice(0, -1) : name;
   return (
@@ -68,9 +68,10 @@ function uriHost(host: string): string | undefined {
   );
 }
 
-function percentDecoded(text: string): string {
+/** The octets that a percent-encoded text in ASCII stands for. */
+export function percentDecoded(text: string): Buffer {
   const octets = text.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(Number.parseInt(hex, 16)));
-  return Buffer.from(octets, 'latin1').toString('utf8');
+  return Buffer.from(octets, 'latin1');
 }
 
 /** What stands before the host, the host and a port. */
@@ -118,6 +119,7 @@ export function asciiUri(uri: string): string {
   return percentEncode(before) + percentEncode(uriHost(given) ?? given) + percentEncode(behind);
 }
 
-function percentEncode(text: string): string {
+/** Writes what is not ASCII as percent-encoded UTF-8. @param text without lone surrogates */
+export function percentEncode(text: string): string {
   return text.replace(/[^\x00-\x7f]+/gu, (run) => encodeURIComponent(run));
 }

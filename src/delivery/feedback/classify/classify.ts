@@ -136,6 +136,5 @@ export function classify({ status, words }: DeliveryFailure): Classified {
 
 /** Whether a rule suppresses only when it decides again a day later. @param name as an event has it; one of another release is none */
 export function needsSecond(name: string): boolean {
-  for (const [rule, row] of rows()) if (rule === name) return row.needsSecond === true;
-  return false;
+  return rows().some(([rule, row]) => rule === name && row.needsSecond === true);
 }

@@ -10,12 +10,6 @@ export interface ReportQuestion {
   readonly isFromNobody: boolean;
 }
 
-/** The answer to one question that has one. */
-export interface ReportAnswer {
-  readonly report: Report;
-}
-
-answerQuestions(async ({ octets, isFromNobody }: ReportQuestion): Promise<ReportAnswer> => {
-  const whole = Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength);
-  return { report: await readReport(whole, isFromNobody) };
+answerQuestions(({ octets, isFromNobody }: ReportQuestion): Promise<Report> => {
+  return readReport(Buffer.from(octets.buffer, octets.byteOffset, octets.byteLength), isFromNobody);
 });

@@ -4,7 +4,7 @@
 
 import { AskedProcess, type WorkLimits } from '../../../base/asked-process.ts';
 import type { Report } from './report.ts';
-import type { ReportAnswer, ReportQuestion } from './report-process.ts';
+import type { ReportQuestion } from './report-process.ts';
 
 /** Reads what came to a bounce address. */
 export type ReportReader = ReturnType<typeof createReportReader>;
@@ -15,7 +15,7 @@ const readerLimits: WorkLimits = { milliseconds: 10_000, heapMebibytes: 128 };
 /** Makes a reader. Its process starts with the first report, and while idle it does not keep this process alive. */
 export function createReportReader(limits: WorkLimits = readerLimits) {
   const program = new URL('./report-process.ts', import.meta.url);
-  const reading = new AskedProcess<ReportQuestion, ReportAnswer>(program, limits);
+  const reading = new AskedProcess<ReportQuestion, Report>(program, limits);
   return {
     /**
      * Reads a message. As many wait as there are connections to the bounce listener, since each waits for the answer to its message.
@@ -28,7 +28,7 @@ export function createReportReader(limits: WorkLimits = readerLimits) {
       { isFromNobody, from }: { readonly isFromNobody: boolean; readonly from: string },
     ): Promise<Report | { readonly kind: 'unreadable'; readonly why: string }> {
       const answer = await reading.ask({ octets, isFromNobody }, from);
-      return 'report' in answer ? answer.report : { kind: 'unreadable', why: answer.error };
+      return 'error' in answer ? { kind: 'unreadable', why: answer.error } : answer;
     },
     /** Ends the process. What is still to be read is refused for now. */
     close: (): Promise<void> => reading.close(),
