@@ -132,7 +132,7 @@ export async function suppressByEvents(parts: SuppressParts, signal: AbortSignal
       if (signal.aborted) return;
       // The store or the database cannot be used now: nothing is lost, since the cursor stays where it is.
       parts.log.warn({ error: errorMessage(error) }, 'suppressing waits');
-      await rest(restMs, signal);
+      await sleep(restMs, undefined, { signal }).catch(() => undefined);
     }
   }
 }
@@ -154,7 +154,7 @@ async function follow(parts: SuppressParts, signal: AbortSignal): Promise<void> 
       await save(cursor);
       saved = cursor;
     }
-    if (!page.hasMore) await rest(pollMs, signal);
+    if (!page.hasMore) await sleep(pollMs, undefined, { signal }).catch(() => undefined);
   }
 }
 
@@ -180,9 +180,4 @@ async function suppress(parts: SuppressParts, happened: readonly MailEvent[]): P
   const suppressed = wanted.filter((_, index) => added[index] === true);
   await events.write(suppressed.map(({ cause }) => suppressedEvent(cause, clock.now())));
   return suppressed.length > 0;
-}
-
-/** Waits for so long, or until the signal is aborted. */
-async function rest(milliseconds: number, signal: AbortSignal): Promise<void> {
-  await sleep(milliseconds, undefined, { signal }).catch(() => undefined);
 }

@@ -239,12 +239,7 @@ export function withLines(credential: Credential, lines: CredentialLines): Crede
   const isOwned = credential.senders?.isOwned ?? (() => false);
   return {
     ...credential,
-    strip: stripRules({
-      strip: [...(lines.strip ?? []), ...patternsOfSets(lines.stripSets ?? [])],
-      stripInvalid: lines.stripInvalid ?? [],
-      stripEmpty: lines.stripEmpty ?? false,
-      keepFirst: lines.keepFirst ?? [],
-    }),
+    strip: stripRules({ ...lines, strip: [...(lines.strip ?? []), ...patternsOfSets(lines.stripSets ?? [])] }),
     trustedHop: lines.trustedHop ?? false,
     ...(defaultDomain === undefined ? {} : { defaultDomain }),
     ...(legacyCharset === undefined ? {} : { legacyCharset }),

@@ -1,6 +1,6 @@
 // Reads the messages of an archive one at a time. Nothing outside of the named paths is opened, and no link is followed.
 
-import { constants, type Dirent } from 'node:fs';
+import { constants } from 'node:fs';
 import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorMessage } from '../../../base/errors.ts';
@@ -134,24 +134,14 @@ function beginsMessage(start: Buffer): boolean {
   return /^[A-Za-z][\x21-\x39\x3b-\x7e]*[ \t]*:/.test(head) && wellKnown.test(head);
 }
 
-const mailFolders: ReadonlySet<string> = new Set(['cur', 'new']);
-
 async function isMaildir(folder: string): Promise<boolean> {
-  const kinds = await Promise.all([...mailFolders].map((name) => lstat(join(folder, name)).catch(() => undefined)));
+  const kinds = await Promise.all(['cur', 'new'].map((name) => lstat(join(folder, name)).catch(() => undefined)));
   return kinds.every((kind) => kind?.isDirectory() === true);
 }
 
 interface FoundFile {
   readonly file: string;
   readonly fault?: string;
-}
-
-async function* entriesOf(folder: string): AsyncGenerator<Dirent | { readonly fault: string }> {
-  try {
-    yield* await opendir(folder);
-  } catch (cause) {
-    yield { fault: errorMessage(cause) };
-  }
 }
 
 /** The plain files below a folder. Of a Maildir, these are the files in cur and new, and those of Maildirs within it. */
@@ -161,17 +151,17 @@ async function* filesBelow(folder: string, depth: number): AsyncGenerator<FoundF
     return;
   }
   const maildir = await isMaildir(folder);
-  for await (const entry of entriesOf(folder)) {
-    if ('fault' in entry) {
-      yield { file: folder, fault: entry.fault };
-      continue;
+  try {
+    for await (const entry of await opendir(folder)) {
+      const path = join(folder, entry.name);
+      if (entry.isDirectory()) {
+        if (!(maildir && entry.name === 'tmp')) yield* filesBelow(path, depth + 1);
+      } else if (!maildir) {
+        yield entry.isFile() ? { file: path } : { file: path, fault: 'no plain file' };
+      }
     }
-    const path = join(folder, entry.name);
-    if (entry.isDirectory()) {
-      if (!(maildir && entry.name === 'tmp')) yield* filesBelow(path, depth + 1);
-    } else if (!maildir) {
-      yield entry.isFile() ? { file: path } : { file: path, fault: 'no plain file' };
-    }
+  } catch (cause) {
+    yield { file: folder, fault: errorMessage(cause) };
   }
 }
 
@@ -202,12 +192,12 @@ async function readStart(handle: FileHandle, octets: number): Promise<Buffer> {
   return start.subarray(0, filled);
 }
 
-async function* messagesOf(file: string, handle: FileHandle, options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
+async function* messagesOf(file: string, handle: FileHandle, { most }: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
   const { size } = await handle.stat();
   const start = await readStart(handle, Math.min(size, startOctets));
   if (beginsMbox(start)) {
     let count = 0;
-    for await (const { octets, size: of, sender } of readMbox(windowsOf(handle), options.most)) {
+    for await (const { octets, size: of, sender } of readMbox(windowsOf(handle), most)) {
       count += 1;
       const name = `${file}:${count}`;
       if (beginsMessage(octets.subarray(0, startOctets))) yield { kind: 'message', name, octets, size: of, sender };
@@ -219,7 +209,7 @@ async function* messagesOf(file: string, handle: FileHandle, options: ArchiveOpt
     yield { kind: 'skipped', name: file, why: size === 0 ? 'empty' : 'no message' };
     return;
   }
-  yield { kind: 'message', name: file, octets: await readStart(handle, Math.min(size, options.most)), size };
+  yield { kind: 'message', name: file, octets: await readStart(handle, Math.min(size, most)), size };
 }
 
 async function* readFoundFile({ file, fault }: FoundFile, options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
