@@ -1,6 +1,7 @@
 // Idempotency-Key (D48): a key stands for one message, however often and at how many processes its request comes at once. Keys under way
 // are in memory; those of messages are in the store, written in the message's commit.
 
+import { Part } from '../../base/part.ts';
 import type { Idempotency, UsedKey } from '../../pipeline/submit.ts';
 import { Refusal, refusal } from '../../web/http/envelope.ts';
 
@@ -40,13 +41,8 @@ function useBy(digest: string, used: UsedKey): UsedKey {
 }
 
 /** The turns of one process. */
-export class Idempotent {
-  readonly #store: KeyStore;
+export class Idempotent extends Part<KeyStore> {
   readonly #places = new Map<string, KeyState>();
-
-  constructor(store: KeyStore) {
-    this.#store = store;
-  }
 
   /**
    * Begins a request. It rejects with a Refusal: 409 where another request with this key is under way, 422 where the key was
@@ -62,7 +58,7 @@ export class Idempotent {
     // each to ask for itself, an answer could be older than a message that another has sent meanwhile.
     const place = this.#places.get(name);
     if (place === 'sending') throw underWay();
-    const question = place ?? this.#store.usedKey(account, key);
+    const question = place ?? this.parts.usedKey(account, key);
     this.#places.set(name, question);
     const used = await question.catch((thrown: unknown) => {
       this.#leave(name, question);
@@ -80,7 +76,7 @@ export class Idempotent {
 
   /** What another process has used the key for since the turn began. It rejects as `begin` does where that is still under way. */
   async usedMeanwhile(account: string, { key, digest }: Idempotency): Promise<UsedKey> {
-    const used = await this.#store.usedKey(account, key);
+    const used = await this.parts.usedKey(account, key);
     if (!used) throw underWay();
     return useBy(digest, used);
   }

@@ -109,8 +109,6 @@ export abstract class LibraryConnection extends SMTPConnection {
   protected abstract begun(): void;
   /** Called when the handshake after STARTTLS is over. */
   protected abstract secured(): void;
-  /** Called when the library wants to send a reply of its own; the door gives it no occasion. */
-  protected abstract say(code: number, text: string): void;
   /** Called when the socket or the handshake has failed. */
   protected abstract failed(error: Error): void;
   /** Called once, when the socket has closed. */
@@ -188,9 +186,9 @@ export abstract class LibraryConnection extends SMTPConnection {
     this.#top = socket;
   }
 
-  override send(code: number, data?: string | string[] | null): void {
-    this.say(code, Array.isArray(data) ? data.join('\n') : (data ?? ''));
-    if (code === 421) this.close();
+  // The door gives the library no occasion for a reply of its own.
+  override send(): void {
+    this.close();
   }
 
   override _onError(error: Error): void {

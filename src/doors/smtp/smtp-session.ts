@@ -117,11 +117,6 @@ export class SmtpSession extends LibraryConnection implements WireListener {
     this.#awaitInput();
   }
 
-  protected override say(code: number, text: string): void {
-    this.#say({ code, text });
-    void this.#flush();
-  }
-
   protected override failed(error: Error): void {
     this.#context.log.debug({ ...this.#facts, error: error.message }, 'connection failed');
     this.close();

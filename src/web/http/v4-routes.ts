@@ -2,7 +2,7 @@
 
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify';
 import type { BodyBudget } from '../../base/body-budget.ts';
-import { errorCode, TooMuchAsked, Unavailable } from '../../base/errors.ts';
+import { TooMuchAsked, Unavailable } from '../../base/errors.ts';
 import type { Logger } from '../../base/log.ts';
 import type { SchemaError } from '../../base/schema-judge.ts';
 import { type AuthorizationParts, authorize, failureTeller, refusalNow } from './authorization.ts';
@@ -72,9 +72,6 @@ export function answerError(log: Logger, error: unknown, request: FastifyRequest
   if (isInvalid(error)) {
     const repeated = request.document ? documentFaults(request.document) : [];
     return refuse(reply, [...repeated, ...schemaFaults(error.validation, error.validationContext)]);
-  }
-  if (errorCode(error) === 'FST_ERR_CTP_INVALID_CONTENT_LENGTH') {
-    return refuse(reply, [{ token: 'E_VALIDATION_ERROR', message: 'The body is not as long as Content-Length says' }]);
   }
   if (error instanceof TooMuchAsked) return refuse(reply, [faultOf(error, request.id)], error.retryAfterSeconds);
   const facts = { session: request.id, method: request.method, path: pathForLog(request.url) };

@@ -1,6 +1,7 @@
 // Tells who watches of each change of the journal: one reader of events for all of them, while somebody watches.
 
 import { Counts } from '../../../base/counts.ts';
+import { Part } from '../../../base/part.ts';
 import type { SharedSlots, SlotWanted } from '../../../base/process-group.ts';
 import type { EventStore } from '../../../spool/events/event-store.ts';
 import { eventKinds, kindNames, type MailEvent } from '../../../spool/events/mail-event.ts';
@@ -36,16 +37,11 @@ function rowIdOf(event: MailEvent): string | undefined {
 }
 
 /** The watchers of one gateway. */
-export class LiveHub {
-  readonly #parts: HubParts;
+export class LiveHub extends Part<HubParts> {
   readonly #watchers = new Set<Watcher>();
   #ended: AbortController | undefined;
   /** It is known from which event on rows are told. */
   #begun: Promise<void> = Promise.resolve();
-
-  constructor(parts: HubParts) {
-    this.#parts = parts;
-  }
 
   /** Begins to tell of rows; gives the function that ends it. */
   watch(watcher: Watcher): () => void {
@@ -66,7 +62,7 @@ export class LiveHub {
   /** Reads the rows that changed behind an event; watch first. @returns undefined where there are too many: the list is to be read anew */
   async missed(after: number, account: string | undefined): Promise<readonly LiveRow[] | undefined> {
     await this.#begun;
-    const page = await this.#parts.events.read({ after, limit: 1000, kinds, account });
+    const page = await this.parts.events.read({ after, limit: 1000, kinds, account });
     if (page.hasMore) return undefined;
     return await this.#rowsOf(page.events);
   }
@@ -75,7 +71,7 @@ export class LiveHub {
     let after: number | undefined;
     while (!signal.aborted) {
       try {
-        after ??= await this.#parts.events.newest();
+        after ??= await this.parts.events.newest();
         begun();
         after = await this.#tellFrom(after, signal);
       } catch {
@@ -109,7 +105,7 @@ export class LiveHub {
     };
     const either = AbortSignal.any([signal, failed.signal]);
     try {
-      for await (const event of this.#parts.events.follow({ after: from, kinds, signal: either })) {
+      for await (const event of this.parts.events.follow({ after: from, kinds, signal: either })) {
         gathered.push(event);
         due ??= setTimeout(flush, gatherMs);
         if (gathered.length < atOnce) continue;
@@ -132,7 +128,7 @@ export class LiveHub {
       const id = rowIdOf(event);
       if (id !== undefined) last.set(id, event.id);
     }
-    const items = await this.#parts.journal.rows([...last.keys()]);
+    const items = await this.parts.journal.rows([...last.keys()]);
     return items.map((item) => ({ event: last.get(item.id) ?? 0, item })).toSorted((one, two) => one.event - two.event);
   }
 
