@@ -210,30 +210,10 @@ export function showTraffic(traffic: ReturnType<DataPlane['traffic']>): Readonly
   };
 }
 
-/** What usually speaks on a port (the service names of RFC 6335). */
-const services: Readonly<Record<string, string>> = {
-  'tcp/22': 'SSH',
-  'tcp/25': 'SMTP',
-  'tcp/53': 'DNS over TCP',
-  'tcp/80': 'HTTP',
-  'tcp/143': 'IMAP',
-  'tcp/443': 'HTTPS',
-  'tcp/465': 'mail submission over TLS',
-  'tcp/587': 'mail submission',
-  'tcp/993': 'IMAP over TLS',
-  'tcp/3306': 'MySQL',
-  'tcp/3389': 'remote desktop',
-  'tcp/5432': 'PostgreSQL',
-  'udp/53': 'DNS',
-  'udp/123': 'NTP',
-  'udp/443': 'QUIC',
-};
-
 function describe(transport: TransportProtocol, ports: PortRange): string {
   const upper = transport.toUpperCase();
   if (ports.first !== ports.last) return `Any ${upper} port or range of ports from ${ports.first} to ${ports.last}`;
-  const service = services[`${transport}/${ports.first}`];
-  return service === undefined ? `${upper} port ${ports.first}` : `${upper} port ${ports.first}, usually ${service}`;
+  return `${upper} port ${ports.first}`;
 }
 
 /** Lists ranges as wide as they go, without unavailable ports; FTP where the account may. @param ownPorts of TCP that the gateway has */

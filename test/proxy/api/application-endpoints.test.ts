@@ -601,8 +601,8 @@ describe('protocols', () => {
   test('of a small zone', async () => {
     const api = await startProxyApi();
     expect(await list(api, zoneIds.payg, 'payg-reader')).toEqual([
-      { name: 'tcp/22', transport: 'tcp', ports: '22', description: 'TCP port 22, usually SSH' },
-      { name: 'tcp/3389', transport: 'tcp', ports: '3389', description: 'TCP port 3389, usually remote desktop' },
+      { name: 'tcp/22', transport: 'tcp', ports: '22', description: 'TCP port 22' },
+      { name: 'tcp/3389', transport: 'tcp', ports: '3389', description: 'TCP port 3389' },
       { name: 'tcp/25565', transport: 'tcp', ports: '25565', description: 'TCP port 25565' },
     ]);
   });
