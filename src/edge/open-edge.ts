@@ -128,7 +128,7 @@ export function createEdge(parts: EdgeParts): HttpFront & { open(): number } {
   const { log, clock, settings, origins } = parts;
   const fail = createFail(parts);
   const isTrusted = addressTest(settings.trustedProxies);
-  const { requests = new OpenRequests(settings.limits), rateLimitOf = keepRateLimits(clock) } = parts;
+  const { requests = new OpenRequests(() => settings.limits), rateLimitOf = keepRateLimits(clock) } = parts;
   const zones = new Map<string, GuardedZone>();
   for (const zone of parts.zones) {
     const guarded = guardZone(zone, rateLimitOf(zone.id, zone.rateLimit));

@@ -29,7 +29,7 @@ function ownPart(limit: number, { count }: SharedRequests): number {
 
 /** Counts the requests of this process. */
 export class OpenRequests {
-  readonly limits: RequestLimits;
+  readonly limits: () => RequestLimits;
   readonly shared: SharedRequests | undefined;
   readonly counts = new Counts();
   /** What was taken from all. */
@@ -38,8 +38,8 @@ export class OpenRequests {
   readonly yielding = new Map<string, Set<() => boolean>>();
   #open = 0;
 
-  /** @param shared where other processes of the server serve, too: what is beyond this one's own part is taken from all */
-  constructor(limits: RequestLimits, shared?: SharedRequests) {
+  /** @param limits those in force, asked with each request @param shared where other processes of the server serve, too: what is beyond this one's own part is taken from all */
+  constructor(limits: () => RequestLimits, shared?: SharedRequests) {
     this.limits = limits;
     this.shared = shared;
   }
@@ -59,8 +59,9 @@ export class OpenRequests {
   }
 
   mostOf(key: string): number {
-    if (key === 'edge') return this.limits.requests;
-    return key.startsWith('edge zone ') ? this.limits.requestsPerZone : this.limits.requestsPerAddress;
+    const { requests, requestsPerZone, requestsPerAddress } = this.limits();
+    if (key === 'edge') return requests;
+    return key.startsWith('edge zone ') ? requestsPerZone : requestsPerAddress;
   }
 
   /** Ends a request that counts towards a key and may give way; false where there is none. */

@@ -69,21 +69,6 @@ function lateEdge(open: () => Promise<OpenEdge>, apiHosts: readonly string[], lo
   };
 }
 
-function liveRequests({ limits, group }: Pick<LiveEdgeParts, 'limits' | 'group'>): OpenRequests {
-  const live = {
-    get requests() {
-      return limits().requests;
-    },
-    get requestsPerZone() {
-      return limits().requestsPerZone;
-    },
-    get requestsPerAddress() {
-      return limits().requestsPerAddress;
-    },
-  };
-  return new OpenRequests(live, group);
-}
-
 /** An edge that can be replaced by another while it runs. None is in force before the first one is prepared and committed. */
 export class LiveEdge {
   readonly #parts: LiveEdgeParts;
@@ -95,7 +80,7 @@ export class LiveEdge {
   constructor(parts: LiveEdgeParts) {
     const { group, told, clock } = parts;
     this.#parts = parts;
-    this.#requests = liveRequests(parts);
+    this.#requests = new OpenRequests(parts.limits, group);
     const byGroup = group ? shareRateLimits(group.windows) : keepRateLimits(clock);
     this.#rateLimitOf = told ? tellRateLimits((...asked) => told.takeWindow(...asked)) : byGroup;
   }
