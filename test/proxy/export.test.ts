@@ -5,6 +5,7 @@ import { parse } from 'yaml';
 import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
 import { exporters } from '../../src/proxy/export/export-plans.ts';
 import { type ExportFormat, type ExportSettings, exportFormats } from '../../src/proxy/export/exported.ts';
+import { readLimits } from '../../src/proxy/plane/data-plane-parts.ts';
 import { everyFeature, exportPlan, exportSettings } from '../support/export-plans.ts';
 import fc, { anyCharacter } from '../support/properties.ts';
 
@@ -135,7 +136,11 @@ test.each([
   ['envoy', ['idle_timeout: "7s"', 'connect_timeout: "3s"']],
 ] as const)('%s: the times of one application are its own', (format, lines) => {
   const own = exportPlan(1);
-  const limitsOf = ({ id }: ForwardingPlan) => (id === own.id ? { tcpIdleMs: 7000, connectTimeoutMs: 3000 } : {});
+  const changed = { tcpIdleMs: 7000, connectTimeoutMs: 3000 };
+  const limitsOf = (plan: ForwardingPlan) => ({
+    ...readLimits({}).limitsOf(plan),
+    ...(plan.id === own.id ? changed : {}),
+  });
   const text = (plan: ForwardingPlan) => exporters[format]([plan], exportSettings({ limitsOf })).text;
   for (const line of lines) {
     expect(text(own)).toContain(line);

@@ -2,7 +2,7 @@
 
 import type { ForwardingPlan } from '../../src/proxy/application/application.ts';
 import type { ExportSettings } from '../../src/proxy/export/exported.ts';
-import { defaultDataPlaneLimits } from '../../src/proxy/plane/data-plane-parts.ts';
+import { readLimits } from '../../src/proxy/plane/data-plane-parts.ts';
 
 /** A plan for one TCP port and one origin; what is given goes over it. `number` makes its id. */
 export function exportPlan(number: number, given: Partial<ForwardingPlan> = {}): ForwardingPlan {
@@ -89,7 +89,7 @@ export function exportSettings(given: Partial<ExportSettings> = {}): ExportSetti
     ],
     zonesWithRecords: [],
     withoutPlan: [],
-    limits: defaultDataPlaneLimits,
+    limitsOf: readLimits({}).limitsOf,
     originDeny: [],
     ...given,
   };

@@ -12,6 +12,7 @@ import { silentLog } from '../../src/base/log.ts';
 import { createResolver } from '../../src/proxy/origins/dns-cache.ts';
 import { createOrigins } from '../../src/proxy/origins/origins.ts';
 import { DataPlane } from '../../src/proxy/plane/data-plane.ts';
+import { readLimits } from '../../src/proxy/plane/data-plane-parts.ts';
 
 const [address = '', port = '', header = 'off', tls = 'off', folder = ''] = process.argv.slice(2);
 const ports = { first: Number(port), last: Number(port) };
@@ -34,6 +35,7 @@ const plane = new DataPlane({
     },
   ],
   now: () => ({ settings: { portOffset: 20_000, originDeny: [], originAllow: [] }, drainMs: 30_000 }),
+  limitsOf: readLimits({}).limitsOf,
   certificate: () => {
     if (folder === '') return undefined;
     const [cert = '', key = ''] = ['cert.pem', 'key.pem'].map((file) => readFileSync(join(folder, file), 'utf8'));

@@ -8,7 +8,7 @@ import type { DirectOrigin, ForwardingPlan } from '../../src/proxy/application/a
 import { createResolver } from '../../src/proxy/origins/dns-cache.ts';
 import { createOrigins, type OriginAddress, type Origins } from '../../src/proxy/origins/origins.ts';
 import { DataPlane } from '../../src/proxy/plane/data-plane.ts';
-import type { DataPlaneConfigured, DataPlaneParts } from '../../src/proxy/plane/data-plane-parts.ts';
+import { type DataPlaneConfigured, type DataPlaneParts, readLimits } from '../../src/proxy/plane/data-plane-parts.ts';
 import type { DataPlaneLimits } from '../../src/proxy/traffic/listener.ts';
 import { logLines } from './log-lines.ts';
 
@@ -93,7 +93,7 @@ export async function startPlane(
   const plane = new DataPlane({
     plans: async () => stored,
     now: () => ({ settings: { portOffset, originDeny, originAllow }, drainMs }),
-    limitsOf: () => limits,
+    limitsOf: (plan) => ({ ...readLimits({}).limitsOf(plan), ...limits }),
     certificate: () => undefined,
     createOrigins: (plan) => loggedOrigins(plan, origins),
     clock: systemClock,

@@ -11,7 +11,7 @@ import { writeListening } from '../../proxy/application/port-ranges.ts';
 import { proxyAccounts } from '../../proxy/application/zone.ts';
 import { exporters } from '../../proxy/export/export-plans.ts';
 import { type ExportGap, type ExportSettings, exportFormats } from '../../proxy/export/exported.ts';
-import { defaultDataPlaneLimits, readLimits } from '../../proxy/plane/data-plane-parts.ts';
+import { readLimits } from '../../proxy/plane/data-plane-parts.ts';
 import { storedPlans } from '../../proxy/plane/stored-plans.ts';
 import { openApplicationStore } from '../../proxy/store/application-store.ts';
 import type { Endpoint } from '../../proxy/traffic/proxy-header.ts';
@@ -151,7 +151,6 @@ const exportCommand = defineCommand({
       nameservers,
       zonesWithRecords: config.zones.filter(({ records }) => records).map(({ name }) => name),
       withoutPlan: applications.map(({ id }) => id).filter((id) => !planned.has(id)),
-      limits: defaultDataPlaneLimits,
       limitsOf: readLimits(config.proxy.limits).limitsOf,
       originDeny: config.proxy.originDeny,
     };

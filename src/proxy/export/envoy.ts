@@ -10,7 +10,6 @@ import {
   type ExportSettings,
   eachPort,
   exporter,
-  limitsFor,
   type Rendered,
   tooManyPorts,
 } from './exported.ts';
@@ -98,7 +97,7 @@ function cluster(checked: CheckedPlan, name: string, step: number, settings: Exp
   const source = plan.sourceAddress;
   return {
     name,
-    connect_timeout: duration(limitsFor(checked.plan, settings).connectTimeoutMs),
+    connect_timeout: duration(settings.limitsOf(checked.plan).connectTimeoutMs),
     lb_policy: 'ROUND_ROBIN',
     ...discovery(checked, name, step),
     ...(plan.origin.kind === 'dns' ? dnsResolver(settings) : {}),
@@ -168,7 +167,7 @@ function tcpListener(checked: CheckedPlan, place: Place, settings: ExportSetting
   const proxy = extension('filters.network.tcp_proxy', 'extensions.filters.network.tcp_proxy.v3.TcpProxy', {
     stat_prefix: `edge_${plan.id}`,
     cluster: place.to,
-    idle_timeout: duration(limitsFor(plan, settings).tcpIdleMs),
+    idle_timeout: duration(settings.limitsOf(plan).tcpIdleMs),
     // Postern tries another origin where one refuses.
     max_connect_attempts: 3,
   });
@@ -191,7 +190,7 @@ function udpListener({ plan }: CheckedPlan, place: Place, settings: ExportSettin
       extension('filters.udp_listener.udp_proxy', 'extensions.filters.udp.udp_proxy.v3.UdpProxyConfig', {
         stat_prefix: `edge_${plan.id}`,
         matcher: { on_no_match: { action: route } },
-        idle_timeout: duration(limitsFor(plan, settings).udpIdleMs),
+        idle_timeout: duration(settings.limitsOf(plan).udpIdleMs),
       }),
     ],
   };

@@ -29,16 +29,10 @@ export interface ExportSettings {
   readonly zonesWithRecords: readonly string[];
   /** Ids of stored applications that have no plan: their zone is not configured, or they cannot be read. */
   readonly withoutPlan: readonly string[];
-  readonly limits: DataPlaneLimits;
-  /** Those of one application, over `limits`. */
-  readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
+  /** The limits of an application. */
+  readonly limitsOf: (plan: ForwardingPlan) => DataPlaneLimits;
   /** CIDRs that no connection may go to. */
   readonly originDeny: readonly string[];
-}
-
-/** The limits of an application. */
-export function limitsFor(plan: ForwardingPlan, { limits, limitsOf }: ExportSettings): DataPlaneLimits {
-  return { ...limits, ...limitsOf?.(plan) };
 }
 
 /** Something that the format cannot say. */

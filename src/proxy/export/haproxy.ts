@@ -1,15 +1,8 @@
 // Writes the configuration of HAProxy 2.6 or later (configuration.txt of HAProxy, sections 4, 5 and 7).
 
 import type { ForwardingPlan } from '../application/application.ts';
-import {
-  type CheckedPlan,
-  cleanEnd,
-  commented,
-  type ExportSettings,
-  exporter,
-  limitsFor,
-  type Rendered,
-} from './exported.ts';
+import { readLimits } from '../plane/data-plane-parts.ts';
+import { type CheckedPlan, cleanEnd, commented, type ExportSettings, exporter, type Rendered } from './exported.ts';
 
 /** A line of HAProxy has at most 64 words. */
 const networksPerLine = 40;
@@ -103,11 +96,14 @@ function serverLines(checked: CheckedPlan, settings: ExportSettings): Rendered<s
   return { ok: true, body: [line], notes: [...notes, ...(origin.type === '' ? [] : [other]), fewAddresses] };
 }
 
+/** The times of the section of defaults. */
+const usual = readLimits({}).limitsOf({ id: '', transport: 'tcp' });
+
 /** The times in which an application differs from the section of defaults. */
 function ownTimeouts(plan: ForwardingPlan, settings: ExportSettings) {
-  const own = limitsFor(plan, settings);
+  const own = settings.limitsOf(plan);
   const line = (name: string, limit: 'connectTimeoutMs' | 'tcpIdleMs'): string[] =>
-    own[limit] === settings.limits[limit] ? [] : [`    timeout ${name} ${own[limit]}ms`];
+    own[limit] === usual[limit] ? [] : [`    timeout ${name} ${own[limit]}ms`];
   return {
     frontend: line('client', 'tcpIdleMs'),
     backend: [...line('connect', 'connectTimeoutMs'), ...line('server', 'tcpIdleMs')],
@@ -161,7 +157,7 @@ export const exportHaproxy = exporter({
   notes: [cleanEnd('HAProxy')],
   render,
   write(entries, settings) {
-    const { connectTimeoutMs, tcpIdleMs } = settings.limits;
+    const { connectTimeoutMs, tcpIdleMs } = usual;
     const checked = entries.flatMap((entry) => (entry.body ? [entry.checked] : []));
     return [
       'global',

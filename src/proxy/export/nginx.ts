@@ -9,7 +9,6 @@ import {
   type ExportSettings,
   eachPort,
   exporter,
-  limitsFor,
   type Rendered,
   tooManyPorts,
 } from './exported.ts';
@@ -70,7 +69,7 @@ function namedSections(checked: CheckedPlan, origin: Origin<'dns'>): Section[] |
 
 function serverLines(checked: CheckedPlan, section: Section, settings: ExportSettings): string[] {
   const { plan, certificate } = checked;
-  const { connectTimeoutMs, tcpIdleMs, udpIdleMs } = limitsFor(plan, settings);
+  const { connectTimeoutMs, tcpIdleMs, udpIdleMs } = settings.limitsOf(plan);
   const isUdp = plan.transport === 'udp';
   // reuseport: all datagrams of a client go to the worker that has its session.
   const traits = isUdp ? ' udp reuseport' : certificate ? ' ssl' : '';

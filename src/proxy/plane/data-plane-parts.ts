@@ -36,12 +36,12 @@ export interface DataPlaneParts {
   readonly createOrigins: (plan: ForwardingPlan) => Origins;
   readonly clock: Clock;
   readonly log: Logger;
-  /** Those of one application, over the defaults. */
-  readonly limitsOf?: (plan: ForwardingPlan) => Partial<DataPlaneLimits>;
+  /** Those of one application. */
+  readonly limitsOf: (plan: ForwardingPlan) => DataPlaneLimits;
   /** Files that the process may open (`RLIMIT_NOFILE`). Absent: what the system says. */
   readonly openFiles?: number;
   /** TCP connections and UDP sessions of one account; absent: three quarters of what there is. */
-  readonly accountBounds?: Partial<Omit<BudgetBounds, 'descriptors'>>;
+  readonly accountBounds?: { readonly [Name in Exclude<keyof BudgetBounds, 'descriptors'>]?: number | undefined };
   /** The listeners of the gateway itself, asked whenever plans are applied and connections opened. Absent: none. */
   readonly ownDoors?: () => readonly OwnDoor[];
   /** After how many milliseconds what failed is tried again: first, then doubled up to the longest. Absent: 1,000, 30,000. */
@@ -56,37 +56,33 @@ export interface DataPlaneParts {
   readonly maxListenersPerAccount?: number | undefined;
 }
 
-/** The limits where nothing else is given. */
-export const defaultDataPlaneLimits: DataPlaneLimits = {
-  connectTimeoutMs: 10_000,
-  tcpIdleMs: 3_600_000,
-  udpIdleMs: 60_000,
-  openPerApplication: 10_000,
-  openPerClient: 1000,
-};
+/** Until an origin must have accepted a connection, and agreed on TLS, in milliseconds. */
+const connectTimeoutMs = 10_000;
+
+/** What each application has that the configuration gives nothing else. */
+const defaultLimits = {
+  connections: 10_000,
+  sessions: 10_000,
+  perClient: 1000,
+  tcpIdleSeconds: 3600,
+  udpIdleSeconds: 60,
+} as const;
 
 /** Reads `proxy.limits` of the configuration: those of an application, of an account, and of the listeners. */
 export function readLimits(limits: ProxyLimits) {
   const { applications = {}, accountConnections, accountSessions, accountListeners, ...all } = limits;
   const byId = new Map(Object.entries(applications).map(([id, own]) => [id.toLowerCase(), own]));
-  const limitsOf = ({ id, transport }: Pick<ForwardingPlan, 'id' | 'transport'>): Partial<DataPlaneLimits> => {
-    const own = { ...all, ...byId.get(id) };
-    const open = transport === 'tcp' ? own.connections : own.sessions;
+  const limitsOf = ({ id, transport }: Pick<ForwardingPlan, 'id' | 'transport'>): DataPlaneLimits => {
+    const own = { ...defaultLimits, ...all, ...byId.get(id) };
     return {
-      ...(own.tcpIdleSeconds === undefined ? {} : { tcpIdleMs: own.tcpIdleSeconds * 1000 }),
-      ...(own.udpIdleSeconds === undefined ? {} : { udpIdleMs: own.udpIdleSeconds * 1000 }),
-      ...(open === undefined ? {} : { openPerApplication: open }),
-      ...(own.perClient === undefined ? {} : { openPerClient: own.perClient }),
+      connectTimeoutMs,
+      tcpIdleMs: own.tcpIdleSeconds * 1000,
+      udpIdleMs: own.udpIdleSeconds * 1000,
+      openPerApplication: transport === 'tcp' ? own.connections : own.sessions,
+      openPerClient: own.perClient,
     };
   };
-  return {
-    limitsOf,
-    accountBounds: {
-      ...(accountConnections === undefined ? {} : { accountConnections }),
-      ...(accountSessions === undefined ? {} : { accountSessions }),
-    },
-    maxListenersPerAccount: accountListeners,
-  };
+  return { limitsOf, accountBounds: { accountConnections, accountSessions }, maxListenersPerAccount: accountListeners };
 }
 
 /** The IPv6 addresses of this machine; without link-local ones, which are only meant together with an interface. */
@@ -104,8 +100,9 @@ export function openBounds(
   const descriptors = descriptorsAllowed(openFiles);
   // What one account may have where nothing is configured: the others find a quarter, whatever it does.
   const share = Math.floor((descriptors * 3) / 4);
-  const shares = { accountConnections: Math.floor(share / descriptorsOf.tcp), accountSessions: share };
-  const budget = new OpenBudget({ descriptors, ...shares, ...configured.accountBounds });
+  const { accountConnections = Math.floor(share / descriptorsOf.tcp), accountSessions = share } =
+    configured.accountBounds ?? {};
+  const budget = new OpenBudget({ descriptors, accountConnections, accountSessions });
   // Half of what the process may open, so that connections find descriptors too.
   const maxListeners = configured.maxListeners ?? Math.min(16_384, Math.floor(openFiles / 2), descriptors);
   const maxListenersPerAccount = configured.maxListenersPerAccount ?? Math.ceil(maxListeners / 2);

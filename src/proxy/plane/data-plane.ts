@@ -10,7 +10,7 @@ import { createOriginGuard } from '../origins/origins.ts';
 import type { PortListener, ProxyListenerParts } from '../traffic/listener.ts';
 import { createCertificates, expiryOf, openTcpListener } from '../traffic/tcp-listener.ts';
 import { openUdpListener } from '../traffic/udp-listener.ts';
-import { type DataPlaneParts, defaultDataPlaneLimits, interfaceAddresses, openBounds } from './data-plane-parts.ts';
+import { type DataPlaneParts, interfaceAddresses, openBounds } from './data-plane-parts.ts';
 import {
   createListenPlanner,
   explainFailures,
@@ -59,7 +59,7 @@ export class DataPlane {
     this.#renewTimer = setInterval(() => this.#lookAround(), parts.renewMs ?? defaultRenewMs);
     this.#renewTimer.unref();
     this.#listenerParts = {
-      limits: (plan) => ({ ...defaultDataPlaneLimits, ...parts.limitsOf?.(plan) }),
+      limits: parts.limitsOf,
       budget: this.#bounds.budget,
       clock: parts.clock,
       log: parts.log,

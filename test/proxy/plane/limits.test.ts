@@ -249,7 +249,7 @@ test('limits of the configuration: for all, for one application over them, for a
     accountListeners: 12,
     applications: { [one.toUpperCase()]: { connections: 7, tcpIdleSeconds: 9 } },
   });
-  const shared = { openPerClient: 10, udpIdleMs: 5000 };
+  const shared = { connectTimeoutMs: 10_000, openPerClient: 10, tcpIdleMs: 3_600_000, udpIdleMs: 5000 };
   expect(limitsOf(planOf({ id: other, addresses: [] }))).toEqual({ ...shared, openPerApplication: 100 });
   expect(limitsOf(planOf({ id: other, addresses: [], transport: 'udp' }))).toEqual({
     ...shared,
@@ -257,5 +257,8 @@ test('limits of the configuration: for all, for one application over them, for a
   });
   expect(limitsOf(planOf({ addresses: [] }))).toEqual({ ...shared, openPerApplication: 7, tcpIdleMs: 9000 });
   expect(rest).toEqual({ accountBounds: { accountConnections: 200 }, maxListenersPerAccount: 12 });
-  expect(readLimits({}).limitsOf(planOf({ addresses: [] }))).toEqual({});
+  expect(readLimits({}).limitsOf(planOf({ addresses: [] }))).toEqual({
+    ...{ connectTimeoutMs: 10_000, tcpIdleMs: 3_600_000, udpIdleMs: 60_000 },
+    ...{ openPerApplication: 10_000, openPerClient: 1000 },
+  });
 });
