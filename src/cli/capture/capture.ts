@@ -41,24 +41,6 @@ async function* capturedFiles(maildir: string): AsyncGenerator<CapturedFile> {
   }
 }
 
-/** The newest `count` messages that `fits` accepts, oldest first. It holds at most twice as many names in memory. */
-async function newestFiles(
-  maildir: string,
-  { count, fits }: { readonly count: number; readonly fits: (file: CapturedFile) => boolean },
-): Promise<readonly CapturedFile[]> {
-  let found: CapturedFile[] = [];
-  const keepNewest = (): void => {
-    found = found.sort((one, other) => (one.id < other.id ? -1 : 1)).slice(-count);
-  };
-  for await (const file of capturedFiles(maildir)) {
-    if (!fits(file)) continue;
-    found.push(file);
-    if (found.length >= 2 * count) keepNewest();
-  }
-  keepNewest();
-  return found;
-}
-
 /** Opens a message; undefined where it no longer exists, or is a symbolic link. */
 async function openCaptured({ path }: CapturedFile): Promise<FileHandle | undefined> {
   try {
@@ -107,7 +89,6 @@ async function removeCaptured({ path }: CapturedFile): Promise<boolean> {
 const routeOption = {
   route: { value: 'NAME', summary: 'the capture route, where the configuration has several' },
 } as const;
-const atOnce = 16;
 /** Characters of a header that a line of the list shows. */
 const longestText = 60;
 
@@ -164,11 +145,12 @@ that of acceptance.`,
     const maildir = maildirOf(readConfig(), options.route);
     const fits = ({ id, acceptedAt }: CapturedFile): boolean =>
       acceptedAt >= since && (before === undefined || id < before);
-    const files = await newestFiles(maildir, { count, fits });
+    const files = (await Array.fromAsync(capturedFiles(maildir))).filter(fits);
+    const newest = files.sort((one, other) => (one.id < other.id ? -1 : 1)).slice(-count);
     const shown: Summary[] = [];
-    for (let at = 0; at < files.length; at += atOnce) {
-      const read = await Promise.all(files.slice(at, at + atOnce).map(summaryOf));
-      shown.push(...read.filter((summary) => summary !== undefined));
+    for (const file of newest) {
+      const summary = await summaryOf(file);
+      if (summary) shown.push(summary);
     }
     return options.json ? printJson(io, shown) : print(io, listLines(shown, maildir, count));
   },
@@ -225,18 +207,9 @@ const show = defineCommand({
 /** Removes the messages accepted before a time, in milliseconds since 1970. @returns how many it removed */
 async function removeBefore(maildir: string, before: number): Promise<number> {
   let removed = 0;
-  let batch: CapturedFile[] = [];
-  const removeBatch = async (): Promise<void> => {
-    const results = await Promise.all(batch.map(removeCaptured));
-    removed += results.filter(Boolean).length;
-    batch = [];
-  };
   for await (const file of capturedFiles(maildir)) {
-    if (file.acceptedAt >= before) continue;
-    batch.push(file);
-    if (batch.length === atOnce) await removeBatch();
+    if (file.acceptedAt < before && (await removeCaptured(file))) removed += 1;
   }
-  await removeBatch();
   return removed;
 }
 
