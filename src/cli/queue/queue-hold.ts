@@ -1,6 +1,5 @@
 // postern queue hold, release and holds: mail that waits on the operator's word. A running server notices within a second.
 
-import { userInfo } from 'node:os';
 import type { Config } from '../../app/config/config.ts';
 import { UsageError } from '../../base/errors.ts';
 import { asciiDomain } from '../../mail/address/domain.ts';
@@ -61,19 +60,10 @@ function words(text: string, option: string): string {
   return text;
 }
 
+/** The user of the command; the id of the process's user where no variable names one, as in a container. */
 function nameOfUser({ env }: CommandIo): string {
-  const name = (env['SUDO_USER'] ?? '') || (env['USER'] ?? '') || (env['LOGNAME'] ?? '');
-  return (name || nameOfProcess()).slice(0, longestWords);
-}
-
-/** The user of this process, as in a container, where no variable names one. */
-function nameOfProcess(): string {
-  try {
-    return userInfo().username;
-  } catch {
-    // Nobody has given the id a name.
-    return `uid ${process.getuid?.()}`;
-  }
+  const name = env['SUDO_USER'] || env['USER'] || env['LOGNAME'] || `uid ${process.getuid?.()}`;
+  return name.slice(0, longestWords);
 }
 
 /** A hold in words. */
