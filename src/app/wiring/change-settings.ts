@@ -29,17 +29,10 @@ const parts = [
 /** What becomes of a key at a reload: only a restart changes it, the part changes and is told, or something else tells of it. */
 type Change = 'restart' | (typeof parts)[number] | 'elsewhere';
 
-/** A part that tells of a key, and what of the key counts. */
-interface Compared<Value> {
-  readonly part: (typeof parts)[number];
-  readonly of: (value: Value) => unknown;
-}
-
 /** A change for each key of a section, or for each key of what it holds: a key that stands in no table does not compile. */
 type Changes<Section> = {
   readonly [Key in keyof Required<Section>]:
     | Change
-    | Compared<NonNullable<Section[Key]>>
     | (NonNullable<Section[Key]> extends object ? Changes<NonNullable<Section[Key]>> : never);
 };
 
@@ -64,8 +57,8 @@ const changes: Changes<Config> = {
   webhooks: {
     allowHttp: 'webhooks',
     allowNetworks: 'webhooks',
-    // Without the secrets, which are read at each use.
-    configured: { part: 'webhooks', of: (webhooks) => webhooks.map(({ id, url, kinds }) => ({ id, url, kinds })) },
+    // `changesOf` compares them without the secrets, which are read at each use.
+    configured: 'elsewhere',
   },
   tlsReports: 'TLS reports',
   http: {
@@ -121,17 +114,12 @@ interface Changed {
   readonly change: Change;
 }
 
-function isCompared(rule: object): rule is Compared<unknown> {
-  return 'part' in rule && 'of' in rule;
-}
-
 function changedKeys(table: object, values: readonly unknown[], path = ''): readonly Changed[] {
   return Object.entries(table).flatMap(([name, rule]: [string, Change | object]): readonly Changed[] => {
     const key = `${path}${name}`;
     const [before, next] = values.map((value) => (isRecord(value) ? value[name] : undefined));
     if (typeof rule === 'string') return isSame(before, next) ? [] : [{ key, change: rule }];
-    if (!isCompared(rule)) return changedKeys(rule, [before, next], `${key}.`);
-    return isSame(rule.of(before), rule.of(next)) ? [] : [{ key, change: rule.part }];
+    return changedKeys(rule, [before, next], `${key}.`);
   });
 }
 
@@ -163,6 +151,10 @@ function hasSameDkimKeys(before: Keys, next: Keys): boolean {
 /** Names what differs between two settings, in a few words each; empty where nothing does. */
 export function changesOf(before: Settings, next: Settings): string[] {
   const found = new Set(changedKeys(changes, [before.config, next.config]).map(({ change }) => change));
+  const [old, now] = [before, next].map(({ config: { webhooks } }) =>
+    webhooks.configured.map(({ id, url, kinds }) => ({ id, url, kinds })),
+  );
+  if (!isSame(old, now)) found.add('webhooks');
   const changed = parts.filter((part) => found.has(part));
   const certificates = [...next.keys.tls.values()]
     .filter(({ host, certificate }) => before.keys.tls.get(host)?.certificate !== certificate)
