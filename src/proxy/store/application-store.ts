@@ -176,9 +176,6 @@ export class ApplicationStore {
 
   /** True if the account has an application of the canonical protocol, other than `except` (11034). */
   async hasProtocol(account: string, protocol: string, except = ''): Promise<boolean> {
-    const [sole] = await this.#database.query(sql.soleProtocol, [account, protocol, except]);
-    if (sole) return true;
-    // One that was written while the account's plan had no such limit counts as well.
     const parts = parseProtocol(protocol);
     if (parts === undefined) return false;
     return (await this.#database.query(sql.portsOf, [account, ...protocolValues(parts), except])).length > 0;

@@ -202,7 +202,6 @@ export const applicationStatements = {
   revision: 'SELECT revision FROM proxy_revision',
   hostnameZone: 'SELECT zone FROM proxy_hostnames WHERE name = $1',
   addressZone: 'SELECT zone FROM proxy_addresses WHERE address = $1',
-  soleProtocol: 'SELECT 1 FROM proxy_applications WHERE account = $1 AND sole_protocol = $2 AND id <> $3',
   // The FTP type and tcp/21 have the same port, and are different protocols (D81).
   portsOf: `SELECT 1 FROM proxy_applications a WHERE account = $1 AND transport = $2 AND first_port = $3 AND last_port = $4
          AND is_ftp = $5 AND id <> $6`,
