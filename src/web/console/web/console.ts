@@ -140,9 +140,7 @@ export function Console(): ComponentChildren {
   useEffect(load, []);
   useFreshPage();
   const who = session.value;
-  if (problem) {
-    return el('main.gate')(fault(problem, load));
-  }
+  if (problem) return el('main.gate')(fault(problem, load));
   if (who === undefined) return el('main.gate')(h(Progress, { what: 'Loading the console' }));
   if (who === null) return h(SignIn, { hasEnded: false });
   // A session that has ended hides what is open, and what was typed is there again after signing in; another session begins anew.

@@ -125,24 +125,19 @@ function routesPanel({ routes: rows }: Overview): JSX.Element {
 function reasonsPanel({ reasons }: Overview): JSX.Element {
   const actions = el('a', { href: linkTo('/refusals') })('All refusals with their cures');
   const none = 'Everything that was handed in during this time was accepted.';
-  return panel({ title: 'Top reasons of refusal', actions })(
-    reasons.length === 0 ? empty('Nothing was refused', 'check')(none) : reasonList(reasons),
-  );
-}
-
-function reasonList(reasons: Overview['reasons']): JSX.Element {
   const most = reasons.reduce((max, { count }) => Math.max(max, count), 1);
-  return el('ul.bar-list.card')(
-    reasons.map(({ code, field, count }) =>
-      el('li', { key: `${code} ${field}` })(
-        el('a', { href: linkTo('/messages', {}, { outcome: 'refused', code, field: field ?? undefined }) })(
-          field ? brief(field, 60) : 'The message as a whole',
-          el('span.soft')(` ${code}`),
-        ),
-        el('b')(writeCount(count)),
-        h('meter', { min: 0, max: most, value: count, 'aria-hidden': 'true' }),
+  const list = reasons.map(({ code, field, count }) =>
+    el('li', { key: `${code} ${field}` })(
+      el('a', { href: linkTo('/messages', {}, { outcome: 'refused', code, field: field ?? undefined }) })(
+        field ? brief(field, 60) : 'The message as a whole',
+        el('span.soft')(` ${code}`),
       ),
+      el('b')(writeCount(count)),
+      h('meter', { min: 0, max: most, value: count, 'aria-hidden': 'true' }),
     ),
+  );
+  return panel({ title: 'Top reasons of refusal', actions })(
+    list.length === 0 ? empty('Nothing was refused', 'check')(none) : el('ul.bar-list.card')(list),
   );
 }
 

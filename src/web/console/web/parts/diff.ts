@@ -36,25 +36,40 @@ function rowsOf(lines: readonly DiffLine[]): readonly Row[] {
 /** Rows, and stretches of equal rows that are folded away. */
 type Piece =
   | { readonly kind: 'row'; readonly row: Row }
-  | { readonly kind: 'fold'; readonly rows: readonly Row[]; readonly at: number };
+  | { readonly kind: 'fold'; readonly rows: readonly Row[]; readonly at: number; readonly what: string };
 
 function isSame({ left }: Row): boolean {
   return left?.kind === 'same';
 }
 
+/** What a row can be folded away as; undefined: it is shown. @param before the same of the row before it */
+function foldedAs(row: Row, before: string | undefined): string | undefined {
+  if (isSame(row)) return 'equal line';
+  const added = row.left ? '' : (row.right?.text ?? '');
+  const goesOn = before === 'added signature line' && /^[ \t]/.test(added);
+  return goesOn || /^DKIM-Signature:/i.test(added) ? 'added signature line' : undefined;
+}
+
 function fold(rows: readonly Row[]): readonly Piece[] {
+  const kinds: (string | undefined)[] = [];
+  for (const row of rows) kinds.push(foldedAs(row, kinds.at(-1)));
   const pieces: Piece[] = [];
+  const show = (from: number, to: number): unknown =>
+    rows.slice(from, to).map((row) => pieces.push({ kind: 'row', row }));
   for (let index = 0; index < rows.length; ) {
-    let end = index;
-    while (end < rows.length && isSame(rows[end] ?? {})) end += 1;
-    const head = index === 0 ? 0 : beside;
-    const tail = end === rows.length ? 0 : beside;
-    if (end - index >= foldFrom) {
-      for (const row of rows.slice(index, index + head)) pieces.push({ kind: 'row', row });
-      pieces.push({ kind: 'fold', rows: rows.slice(index + head, end - tail), at: index });
-      for (const row of rows.slice(end - tail, end)) pieces.push({ kind: 'row', row });
-    } else for (const row of rows.slice(index, Math.max(end, index + 1))) pieces.push({ kind: 'row', row });
-    index = Math.max(end, index + 1);
+    const what = kinds[index];
+    let end = index + 1;
+    while (end < rows.length && kinds[end] === what) end += 1;
+    const isEqual = what === 'equal line';
+    if (what === undefined || (isEqual && end - index < foldFrom)) show(index, end);
+    else {
+      const from = index + (isEqual && index > 0 ? beside : 0);
+      const to = end - (isEqual && end < rows.length ? beside : 0);
+      show(index, from);
+      pieces.push({ kind: 'fold', rows: rows.slice(from, to), at: index, what });
+      show(to, end);
+    }
+    index = end;
   }
   return pieces;
 }
@@ -97,7 +112,7 @@ export function Diff(props: {
       if (open.has(piece.at))
         return piece.rows.slice(0, 2000).map((row, at) => h(DiffRow, { row, key: `${index} ${at}` }));
       const show = (): void => setOpen(new Set([...open, piece.at]));
-      const text = `Show ${writeCounted(piece.rows.length, 'equal line')}`;
+      const text = `Show ${writeCounted(piece.rows.length, piece.what)}`;
       return el('div.diff-gap', { key: index })(moreButton(text, show));
     }),
     pieces.length > most &&

@@ -124,13 +124,8 @@ function outcome(target: Target, made: Done): readonly [string, 'done' | 'failed
 }
 
 /** Asks, acts, and tells. */
-export function ActionConfirm({
-  target,
-  onDone,
-}: {
-  readonly target: Target;
-  readonly onDone: () => void;
-}): JSX.Element {
+export function ActionConfirm(props: { readonly target: Target; readonly onDone: () => void }): JSX.Element {
+  const { target, onDone } = props;
   const [progress, setProgress] = useState<number>();
   const { verb, means } = actionWords[target.action];
   const action = `${verb} ${writeCounted(target.count, target.noun)}`;
