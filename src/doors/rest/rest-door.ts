@@ -23,7 +23,6 @@ import { submitterOf, type V4Plugin } from '../../web/http/v4-app.ts';
 import { mergeFaults } from './faults.ts';
 import { Idempotent, type KeyStore, readKey } from './idempotency.ts';
 import type { OutcomeKind, OutcomeWatch } from './outcome-watch.ts';
-import type { ReadRequest } from './read-request.ts';
 import { type ValidationParts, validation } from './rehearse.ts';
 import { SendRawRequest, SendRequest, SendResult, ValidateRequest, ValidateResult } from './schemas.ts';
 import { type BodyKind, kindOf, messageOptions, takeRequest } from './take-request.ts';
@@ -89,7 +88,7 @@ function repeatAnswer(reply: FastifyReply, used: UsedKey): FastifyReply {
 }
 
 /** Refuses a request for its fields; the policy's reasons stand in the same answer. */
-async function refuseFields(parts: RestDoorParts, { submission, faults }: ReadRequest): Promise<never> {
+async function refuseFields(parts: RestDoorParts, submission: Submission, faults: readonly Fault[]): Promise<never> {
   const { violations, explanation } = await parts.examine(submission);
   const all = mergeFaults(submission, faults, violations, parts.headersUrl?.());
   parts.onRefused({ ...refusalByFields(submission, all), journal: parts.noted?.(submission, explanation) });
@@ -113,19 +112,16 @@ interface Sending {
   readonly idempotency: Idempotency | undefined;
 }
 
-/** Chooses the id of the entry that a refusal would have in the journal, where its answer names it. */
-function withEntryId(read: ReadRequest, { entryLink }: Pick<RestDoorParts, 'entryLink'>): ReadRequest {
-  if (!entryLink) return read;
-  return { ...read, submission: { ...read.submission, journalId: entryLink.newId() } };
-}
-
 /** @returns what is kept in memory of a message that is on disk, while its request waits to hear the outcome */
 async function submitRead(parts: RestDoorParts, request: FastifyRequest, { kind, idempotency }: Sending) {
   const octets = request.document?.octets ?? emptyDocument.octets;
-  const read = withEntryId(await takeRequest(parts, request, kind), parts);
-  if (read.faults.length > 0) return await refuseFields(parts, read);
+  const { faults, submission: taken } = await takeRequest(parts, request, kind);
+  const { entryLink } = parts;
+  // The id of the entry that a refusal would have in the journal, where its answer names it.
+  const read = entryLink ? { ...taken, journalId: entryLink.newId() } : taken;
+  if (faults.length > 0) return await refuseFields(parts, read, faults);
   const submission = {
-    ...read.submission,
+    ...read,
     release: () => {
       // The garbage collector would keep it while the message is signed and written, and 30 MB would be held twice.
       if (octets.length >= ownMemoryOctets) freeOctets(octets);
