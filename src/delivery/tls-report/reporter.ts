@@ -10,7 +10,7 @@ import { tellOnce } from '../../base/fault/tell-once.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
 import type { Logger } from '../../base/log.ts';
 import { Part } from '../../base/part.ts';
-import { asciiDomain, splitMailbox } from '../../mail/address/domain.ts';
+import { asciiDomain, percentDecoded, splitMailbox } from '../../mail/address/domain.ts';
 import type { Submit } from '../../pipeline/submit.ts';
 import type { AddressJudge } from '../mx/address-judge.ts';
 import { Poster } from '../webhooks/post.ts';
@@ -43,17 +43,9 @@ const version = 'v=TLSRPTv1';
 const field = /^[ \t]*([A-Za-z0-9][A-Za-z0-9_.-]{0,30})=([\x21-\x3a\x3c\x3e-\x7e, \t=]*?)[ \t]*$/;
 const mailbox = /^[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+(?:\.[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+)*@[^@]+$/;
 
-function decoded(text: string): string | undefined {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return undefined;
-  }
-}
-
 function mailtoOf(uri: string): ReportDestination | undefined {
   // Fields of a header (`?subject=`) are somebody else's words in our mail.
-  const address = decoded(uri.slice('mailto:'.length).replace(/\?.*$/, '')) ?? '';
+  const address = percentDecoded(uri.slice('mailto:'.length).replace(/\?.*$/, '')).toString('utf8');
   if (address.length > 254 || !mailbox.test(address)) return undefined;
   const { localPart, domain = '' } = splitMailbox(address);
   const ascii = asciiDomain(domain);
@@ -70,7 +62,7 @@ function httpsOf(uri: string): ReportDestination | undefined {
 
 function destinationOf(text: string): ReportDestination | undefined {
   const uri = text.replace(/^[ \t]+|[ \t]+$/g, '');
-  if (uri.length > mostUri || /[ \t!]/.test(uri)) return undefined;
+  if (uri.length > mostUri || /[ \t!]|%(?![0-9a-f]{2})/i.test(uri)) return undefined;
   if (/^mailto:/i.test(uri)) return mailtoOf(uri);
   return /^https:\/\//i.test(uri) ? httpsOf(uri) : undefined;
 }

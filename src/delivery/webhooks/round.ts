@@ -8,7 +8,7 @@ import { eventJson } from '../../spool/events/message-history.ts';
 import type { Leased, LeaseStore, PendingEvent, RoundProgress } from './lease-store.ts';
 import type { Poster } from './post.ts';
 import { signatureOf } from './secret.ts';
-import { type DeliveryRecord, failingFor, failuresToSlow, nextStepMs, retryAfterMs, type Webhook } from './webhook.ts';
+import { type DeliveryRecord, failingFor, failuresToSlow, nextStepMs, retryAfterMs } from './webhook.ts';
 
 /** Gives pages of events, read once for all webhooks that ask for the same at a time, as an account's do when an event wakes them. */
 export function createSharedPages(events: Pick<EventStore, 'read'>) {
@@ -179,27 +179,24 @@ async function forEachInParallel<T>(entries: readonly T[], work: (entry: T) => P
   await Promise.all(Array.from({ length: Math.min(inParallel, entries.length) }, run));
 }
 
-function readPage({ events }: RoundParts, { kinds = toldKinds }: Webhook, from: Omit<EventQuery, 'kinds'>) {
-  return events.read({ ...from, kinds });
-}
-
 /** The new events behind the cursor; none while the endpoint fails and its pause lasts, or too many are pending. */
 async function newEvents(parts: RoundParts, { webhook, hasPending }: Leased, account: string, mayProbe: boolean) {
   const isSlow = webhook.failures >= failuresToSlow;
   const isFull = hasPending && (await parts.store.waiting(webhook.id, mostPending)) >= mostPending;
   if (isFull || (isSlow && !mayProbe)) return { items: [], next: webhook.cursor, hasMore: false };
-  const page = await readPage(parts, webhook, { after: webhook.cursor, limit: isSlow ? 1 : newAtOnce, account });
+  const { cursor: after, kinds = toldKinds } = webhook;
+  const page = await parts.events.read({ after, limit: isSlow ? 1 : newAtOnce, account, kinds });
   return { items: page.events.map(newItem), next: page.next, hasMore: page.hasMore };
 }
 
 /** The next events of a replay, and what is left of it. */
 async function replayedEvents(parts: RoundParts, { webhook }: Leased, account: string) {
-  const { replay, cursor, failures } = webhook;
+  const { replay, cursor, failures, kinds = toldKinds } = webhook;
   if (!replay || failures >= failuresToSlow) return { items: [], left: replay };
   // Behind the cursor nothing was sent yet.
   const until = Math.min(replay.until, cursor);
   if (replay.after >= until) return { items: [], left: undefined };
-  const page = await readPage(parts, webhook, { after: replay.after, limit: replayedAtOnce, account });
+  const page = await parts.events.read({ after: replay.after, limit: replayedAtOnce, account, kinds });
   const items = page.events.filter(({ id }) => id <= until).map(newItem);
   return { items, left: page.next < until ? { after: page.next, until } : undefined };
 }

@@ -15,10 +15,8 @@ import { counted, escapedText } from './print.ts';
 import { type EventsQuery, mailerName } from './read-events.ts';
 
 /** A message as `check` judges it: by SMTP, for a credential, without a client. */
-interface OfflineMessage extends Pick<ArchivedMessage, 'fields' | 'tooLarge' | 'body' | 'size'> {
-  readonly reversePath: string;
-  readonly recipients: readonly string[];
-}
+type OfflineMessage = Pick<ArchivedMessage, 'fields' | 'tooLarge' | 'body' | 'size'> &
+  Pick<RehearsalParts, 'reversePath' | 'recipients'>;
 
 /** Makes the submission that a message would be, handed over by SMTP with the settings of a credential. */
 export function offlineSubmission(message: OfflineMessage, submitter: Submitter, sessionId: string): Submission {

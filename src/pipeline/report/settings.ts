@@ -41,14 +41,10 @@ export function isSystemsOwn(name: string): boolean {
   return stripSetNames.some((set) => isDistinctive(set, name));
 }
 
-function patternsUsed(set: StripSetName, names: readonly string[]): number {
-  return stripSets[set].filter(({ pattern }) => names.some((name) => covers(pattern, name))).length;
-}
-
 function fits(set: StripSetName, names: readonly string[]): boolean {
   if (!names.some((name) => isDistinctive(set, name))) return false;
   const covered = names.filter((name) => isOfSet(set, name)).length;
-  return covered >= worthASet || patternsUsed(set, names) === stripSets[set].length;
+  return covered >= worthASet || stripSets[set].every(({ pattern }) => names.some((name) => covers(pattern, name)));
 }
 
 /** Divides fields that are to be removed among named sets and names. @returns the sets, and the names that none of them has */
