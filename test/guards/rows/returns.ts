@@ -179,8 +179,8 @@ export const returns = [
     'delivery/webhooks/round.ts',
     ['test/delivery/webhooks/sender.test.ts > of two accounts'],
     [
-      ['isSlow ? 1 : newAtOnce, account })', 'isSlow ? 1 : newAtOnce })'],
-      ['limit: replayedAtOnce, account })', 'limit: replayedAtOnce })'],
+      ['isSlow ? 1 : newAtOnce, account, kinds })', 'isSlow ? 1 : newAtOnce, kinds })'],
+      ['limit: replayedAtOnce, account, kinds })', 'limit: replayedAtOnce, kinds })'],
     ],
   ),
   ...of(

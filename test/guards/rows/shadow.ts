@@ -25,5 +25,7 @@ export const shadowGuards = [
   ]),
   ...of('spool/events/mail-event.ts', spool, [["share: 'copies', ", '']]),
   ...of('spool/search/event-feed.ts', spool, [['return `${event.kind} ${event.account}`', 'return event.account']]),
-  ...of('delivery/webhooks/round.ts', gateway, [['{ kinds = toldKinds }: Webhook', '{ kinds }: Webhook']]),
+  ...of('delivery/webhooks/round.ts', gateway, [
+    ['const { cursor: after, kinds = toldKinds } =', 'const { cursor: after, kinds } ='],
+  ]),
 ];
