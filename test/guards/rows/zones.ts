@@ -115,7 +115,6 @@ export const zonesGuards = [
   ...of('proxy/store/application-tables.ts', applicationStore, [
     ['const filtered = `a.zone = $1 AND', 'const filtered = `$1 IS NOT NULL AND'],
     ['WHERE a.id = $1 AND a.zone = $2`', 'WHERE a.id = $1 AND $2 IS NOT NULL`'],
-    ['WHERE account = $1 AND sole_protocol', 'WHERE $1 IS NOT NULL AND sole_protocol'],
     ['a WHERE account = $1 AND transport', 'a WHERE $1 IS NOT NULL AND transport'],
     ["FROM proxy_allocations WHERE zone = $1'", "FROM proxy_allocations WHERE $1 IS NOT NULL'"],
     ['FROM proxy_allocations v WHERE v.zone = $1 AND', 'FROM proxy_allocations v WHERE $1 IS NOT NULL AND'],
