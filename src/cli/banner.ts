@@ -2,6 +2,7 @@
 
 import { join } from 'node:path';
 import type { DevelopmentToken } from '../app/bootstrap/bootstrap.ts';
+import { reachable } from '../app/config/addresses.ts';
 import type { Listening } from '../app/wiring/addresses.ts';
 import { hostPort } from '../base/net/socket-address.ts';
 
@@ -67,13 +68,10 @@ function adminLine({ listening }: BannerFacts): string {
   return `\nThe HTTP interface, its reference and /metrics are at http://${addressOf(admin)}/ alone (http.adminListen).\n`;
 }
 
-function shown(host: string): string {
-  return host === '0.0.0.0' || host === '::' ? '127.0.0.1' : host;
-}
-
 /** Where a client on this machine reaches a listener, as `host:port`. */
-function addressOf({ host, port }: Listening): string {
-  return hostPort(shown(host), port);
+function addressOf(listening: Listening): string {
+  const { host, port } = reachable(listening);
+  return hostPort(host, port);
 }
 
 /** The command that sends the message by HTTP (D43), to the API's own listener where there is one. */
@@ -106,8 +104,7 @@ The console shows every message, sent or refused, and why. This link signs in on
 export function renderBanner(facts: BannerFacts): string {
   const listener = facts.listening.find(({ name }) => name === facts.listenerName);
   if (!listener) return `\nToken of ${facts.account}, shown this once: ${facts.token}\n${facts.consoleText}\n`;
-  const host = shown(listener.host);
-  const target = `${host}:${listener.port}`;
+  const target = addressOf(listener);
   const from = `hello@${facts.domain}`;
   const result = facts.captureFolder
     ? `Each prints the Message-ID; the signed message is then in

@@ -13,6 +13,7 @@ import { randomSecret } from '../base/ids.ts';
 import { asciiDomain } from '../mail/address/domain.ts';
 import { dkimRecord, generateDkimKey, parseSigningKey } from '../pipeline/sign/dkim-key.ts';
 import { type CommandIo, defineCommand, defineGroup, fail } from './command/command.ts';
+import { parseWord } from './command/span.ts';
 
 /** Reads a domain of the command line, as an A-label. @throws UsageError */
 export function domainOf(text: string): string {
@@ -27,8 +28,7 @@ function selectorOf(text: string): string {
 }
 
 function algorithmOf(text: string): DkimKeyName['algorithm'] {
-  if (text === 'rsa' || text === 'ed25519') return text;
-  throw new UsageError(`--algorithm: got "${text}", want rsa or ed25519`);
+  return parseWord(text, '--algorithm', ['rsa', 'ed25519']);
 }
 
 /** The names of the sending domains and of the platform's domain. */

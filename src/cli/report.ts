@@ -22,7 +22,7 @@ import {
 } from '../pipeline/report/rehearse.ts';
 import { chooseAccount } from './command/choose-account.ts';
 import { type CommandIo, defineCommand, isYes, print } from './command/command.ts';
-import { parseSpan } from './command/span.ts';
+import { parseSpan, parseWord } from './command/span.ts';
 import { tellProgress } from './command/tell-progress.ts';
 import { withQueue } from './queue/open-queue.ts';
 import { namedPaths } from './rehearsal.ts';
@@ -65,15 +65,11 @@ async function applyChanges(
 }
 
 function formatOf(word: string | undefined): KitFormat | undefined {
-  const known = kitFormats.find((one) => one === word);
-  if (word !== undefined && !known) throw new UsageError(`--format wants ${kitFormats.join(', ')}, got "${word}"`);
-  return known;
+  return word === undefined ? undefined : parseWord(word, '--format', kitFormats);
 }
 
 function shadowed(word: string | undefined): boolean | undefined {
-  if (word === undefined) return undefined;
-  if (word === 'only' || word === 'without') return word === 'only';
-  throw new UsageError(`--shadow wants only or without, got "${word}"`);
+  return word === undefined ? undefined : parseWord(word, '--shadow', ['only', 'without']) === 'only';
 }
 
 interface Telling {

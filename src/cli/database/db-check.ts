@@ -1,6 +1,5 @@
 import type { Config } from '../../app/config/config.ts';
 import { tableMigrations, tableVersions } from '../../app/wiring/table-versions.ts';
-import { UsageError } from '../../base/errors.ts';
 import { type DatabaseReport, shownOctets } from '../../spool/inspect/database-report.ts';
 import { inspectPostgres } from '../../spool/inspect/inspect-postgres.ts';
 import { inspectSqlite } from '../../spool/inspect/inspect-sqlite.ts';
@@ -8,6 +7,7 @@ import { moveMigrations } from '../../spool/move/moved-tables.ts';
 import { isoTime } from '../command/choose-account.ts';
 import { columns, defineCommand, defineGroup, print, table } from '../command/command.ts';
 import { printable } from '../command/printable.ts';
+import { parseCount } from '../command/span.ts';
 
 /** How long a look at SQLite, and a question to PostgreSQL, may take unless told otherwise, in seconds. */
 const defaultSeconds = 30;
@@ -103,9 +103,7 @@ reads the whole file and checks its structure, for as long as --seconds allows. 
   examples: ['postern db check', 'postern db check --json'],
   exitCodes: { 1: 'something is wrong, or the database cannot be read' },
   async run({ options, readConfig }, io) {
-    const seconds = options.seconds === undefined ? defaultSeconds : Number(options.seconds);
-    if (!Number.isInteger(seconds) || seconds < 1 || seconds > 86_400)
-      throw new UsageError('--seconds: want a whole number from 1 to 86400');
+    const seconds = parseCount(options.seconds, '--seconds', { fallback: defaultSeconds, most: 86_400 });
     const report = await inspect(readConfig(), options.full === true, seconds);
     print(io, options.json === true ? JSON.stringify(report) : lines(report, Date.now()));
     return report.problems.length === 0 ? 0 : 1;

@@ -2,9 +2,9 @@
 
 import type { Config } from '../../app/config/config.ts';
 import { openSpool } from '../../app/wiring/engine/open-stores.ts';
-import { UsageError } from '../../base/errors.ts';
 import type { ListQuery, QueueItem, Spool } from '../../spool/spool.ts';
 import { type CommandIo, fail } from '../command/command.ts';
+import { parseWord } from '../command/span.ts';
 
 /** Exit codes of the commands that name messages. */
 export const notFound = { 1: 'there is no such message' } as const;
@@ -49,9 +49,7 @@ export function newTimes({ delivery }: Config): { readonly now: number; readonly
 
 /** Reads --state. @throws UsageError for another word */
 export function stateOption(state: string | undefined): { readonly state?: 'queued' | 'failed' } {
-  if (state === undefined) return {};
-  if (state !== 'queued' && state !== 'failed') throw new UsageError(`--state wants queued or failed, got "${state}"`);
-  return { state };
+  return state === undefined ? {} : { state: parseWord(state, '--state', ['queued', 'failed']) };
 }
 
 /** Says that there is no such message. @returns the exit code, 1 */

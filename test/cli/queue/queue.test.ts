@@ -192,12 +192,12 @@ test('a hold of the console is listed and lifted', async () => {
 test.each([
   [['retry'], 'want ID..., --all'],
   [['hold', '--line', 'default'], '--line wants "ACCOUNT ROUTE" or'],
-  [['retry', '--state', 'gone', 'an-id'], '--state wants queued or failed'],
+  [['retry', '--state', 'gone', 'an-id'], '--state: got'],
   [['retry', '--all', 'an-id'], 'not both'],
   [['retry', '--all', '--account', 'dev'], '--all is everything'],
   [['retry', '--route', 'nowhere'], '--route wants one of default, got "nowhere"'],
   [['retry', '--domain', 'not a domain'], '--domain wants a domain'],
-  [['retry', '--state', 'delivered'], '--state wants queued or failed'],
+  [['retry', '--state', 'delivered'], '--state: got'],
 ])('%j is a fault of usage', async (args, wanted) => {
   const { run } = await queue(async () => undefined);
   const { exitCode, stderr } = await run(...args);
