@@ -6,7 +6,6 @@
 import { type ChildProcess, fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { errorMessage, Unavailable } from './errors.ts';
-import { FairFifo } from './fifo.ts';
 
 /** How much one piece of work may cost. */
 export interface WorkLimits {
@@ -37,7 +36,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
   readonly #limits: WorkLimits;
   readonly #environment: () => NodeJS.ProcessEnv;
   /** By who asked. Askers bound how many there are. */
-  readonly #waiting = new FairFifo<Waiting<Question, Answer>>();
+  readonly #waiting = new Map<string, Waiting<Question, Answer>[]>();
   #process: ChildProcess | undefined;
   #current: Waiting<Question, Answer> | undefined;
   #patience: NodeJS.Timeout | undefined;
@@ -59,7 +58,9 @@ export class AskedProcess<Question extends object, Answer extends object> {
    */
   async ask(question: Question, from: string): Promise<Answer | WorkFailure> {
     const answer = await new Promise<Answer | WorkFailure | Unavailable>((settle) => {
-      this.#waiting.push(from, { question, settle });
+      const waiting = this.#waiting.get(from) ?? [];
+      waiting.push({ question, settle });
+      this.#waiting.set(from, waiting);
       this.#next();
     });
     if (answer instanceof Unavailable) throw answer;
@@ -82,7 +83,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
 
   #next(): void {
     if (this.#current) return;
-    const next = this.#waiting.shift();
+    const next = this.#takeTurn();
     if (!next) return;
     this.#current = next;
     if (this.#isClosed) return this.#answered(refusal('The gateway is stopping'));
@@ -104,6 +105,17 @@ export class AskedProcess<Question extends object, Answer extends object> {
       this.#process = undefined;
       queueMicrotask(() => this.#answered(refusal(`The process cannot be started: ${errorMessage(error)}`)));
     }
+  }
+
+  /** Takes the first question of whose turn it is; behind it that one is the last. */
+  #takeTurn(): Waiting<Question, Answer> | undefined {
+    for (const [from, waiting] of this.#waiting) {
+      this.#waiting.delete(from);
+      const next = waiting.shift();
+      if (waiting.length > 0) this.#waiting.set(from, waiting);
+      return next;
+    }
+    return undefined;
   }
 
   #answered(answer: Answer | WorkFailure | Unavailable): void {

@@ -167,5 +167,5 @@ test('Postern’s own listeners are no endpoints, though loopback is allowed', a
   const log = async () => JSON.parse((await call(postern, 'GET', `/webhooks/${id}/deliveries`)).text).result;
   await expect
     .poll(log, waiting)
-    .toMatchObject([{ result: 'failed', error: expect.stringContaining('no address that webhooks may call') }]);
+    .toMatchObject([{ result: 'failed', error: expect.stringContaining('no address that may be called') }]);
 });
