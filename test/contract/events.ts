@@ -510,6 +510,13 @@ export function eventsContract(name: string, store: EventsUnderTest): void {
       expect([spool.events.waitingRefusals, spool.events.droppedRefusals]).toEqual([0, 0]);
     });
 
+    test('refusals of any number of accounts are bounded in memory', async () => {
+      const spool = await open();
+      for (let count = 0; count < 5000; count += 1) spool.events.refuse(refusal(`account-${count}`));
+      expect(spool.events.waitingRefusals).toBeLessThanOrEqual(1025);
+      expect(spool.events.droppedRefusals).toBeGreaterThanOrEqual(3975);
+    });
+
     test('a flood of refusals is bounded in memory and store, is counted, and leaves others their room', async () => {
       const spool = await open({ refusals: 50 });
       const honest = spoolEntry();

@@ -43,7 +43,7 @@ class RefusalQueue {
   /** Puts a refusal in. @returns false where there is no room for it */
   put(refusal: WrittenRefusal): boolean {
     const owner = ownerOf(refusal);
-    const room = this.length < mostOfAll ? mostOfAccount : mostOfAll / this.#owners.size;
+    const room = this.length < mostOfAll ? mostOfAccount : Math.floor(mostOfAll / this.#owners.size);
     if (this.#owners.of(owner) >= room) return false;
     this.#waiting.push(owner, refusal);
     this.#count(refusal, 1);
