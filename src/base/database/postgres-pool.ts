@@ -44,7 +44,7 @@ const wholeNumbers: ReadonlySet<number> = new Set([20, 1700]);
 
 /** Whole numbers come as `number`; a count or a time beyond 2^53 does not occur. */
 const types = {
-  getTypeParser(oid: number, format?: 'text' | 'binary') {
+  getTypeParser(oid: Parameters<typeof pg.types.getTypeParser>[0], format?: 'text' | 'binary') {
     return wholeNumbers.has(oid) ? Number : pg.types.getTypeParser(oid, format);
   },
 };

@@ -294,9 +294,9 @@ describe('the reply that the client gets', () => {
     const ask = (path: string, version: string): Promise<string> =>
       rawAsk(front.port, `GET ${path} HTTP/${version}\r\nHost: example.com\r\nConnection: close\r\n\r\n`);
     const fields = `Date: d\r\nRay-ID: ${frontRay}\r\nConnection: close\r\n`;
-    expect(await ask('/chunked', '1.1')).toBe(
-      `HTTP/1.1 200 OK\r\n${fields}Transfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n1\r\n!\r\n0\r\n\r\n`,
-    );
+    // Node may join chunks that come together.
+    const joined = (await ask('/chunked', '1.1')).replace('5\r\nhello\r\n1\r\n!', '6\r\nhello!');
+    expect(joined).toBe(`HTTP/1.1 200 OK\r\n${fields}Transfer-Encoding: chunked\r\n\r\n6\r\nhello!\r\n0\r\n\r\n`);
     expect(await ask('/close', '1.1')).toBe(
       `HTTP/1.1 200 OK\r\n${fields}Transfer-Encoding: chunked\r\n\r\nd\r\nuntil the end\r\n0\r\n\r\n`,
     );

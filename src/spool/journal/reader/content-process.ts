@@ -64,7 +64,7 @@ async function readPreview(octets: Buffer) {
     html: html === false || html === undefined ? null : cut(html, textCharacters),
     truncated:
       (text?.length ?? 0) > textCharacters ||
-      (html === false ? 0 : html.length) > textCharacters ||
+      (html ? html.length : 0) > textCharacters ||
       headerLines.length > mostHeaders ||
       attachments.length > mostAttachments,
     attachments: attachments
