@@ -301,3 +301,25 @@ export interface Spool extends SpoolDoors, SpoolDelivery, SpoolReports, SpoolOpe
   /** As `Database.abandon`; absent where there is no server. */
   abandon?(): void;
 }
+
+/**
+ * The verbs that an engine only passes on: to its part of that name, which has a method of the verb's name, or to the steps of
+ * core/plain-verbs.ts, which both engines run (`steps`). `reads`: it changes nothing in either. Any other verb is a method of each engine.
+ */
+export const plainVerbs = {
+  usedKey: { by: 'steps', reads: true },
+  answered: { by: 'steps', reads: false },
+  replacedIds: { by: 'steps', reads: true },
+  reportsDue: { by: 'steps', reads: true },
+  endReport: { by: 'steps', reads: false },
+  postpone: { by: 'claims', reads: false },
+  release: { by: 'claims', reads: false },
+  list: { by: 'queue', reads: true },
+  show: { by: 'queue', reads: true },
+  tallies: { by: 'queue', reads: true },
+  oldest: { by: 'queue', reads: true },
+  waiting: { by: 'queue', reads: true },
+  addHold: { by: 'holds', reads: false },
+  liftHold: { by: 'holds', reads: false },
+  holds: { by: 'holds', reads: true },
+} as const satisfies { readonly [Verb in keyof Spool]?: { readonly by: string; readonly reads: boolean } };

@@ -51,7 +51,10 @@ export function reportsContract(name: string, store: ReportsUnderTest): void {
 
     const attempt = (entry: SpoolEntry, outcome: Outcome, recipient?: string): OutcomeEvent =>
       attemptOf(entry, outcome, { ...(recipient === undefined ? {} : { recipient }), nextAttemptAt: someTime });
-    const due = async () => (await spool?.reportsDue({ now, limit: 10 })) ?? [];
+    const due = async () => {
+      const reports = (await spool?.reportsDue({ now, limit: 10 })) ?? [];
+      return reports.map((report) => ({ ...report, head: Buffer.from(report.head) }));
+    };
 
     test('notes a failure with all that a report tells, due at once where it was the last recipient', async () => {
       const { record } = { record: (await open()).record.bind(spool) };

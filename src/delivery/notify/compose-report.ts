@@ -264,13 +264,14 @@ async function part(fields: string, content: Buffer): Promise<Buffer> {
 
 /** The last part: the whole message where it was asked for and is given, otherwise its header section. */
 function returned(report: DueReport, whole: Original | undefined): Promise<Buffer> {
-  const isGlobal = !isAscii(report.head.toString('latin1'));
+  const head = Buffer.from(report.head);
+  const isGlobal = !isAscii(head.toString('latin1'));
   if (whole) {
     const type = isGlobal ? 'message/global' : 'message/rfc822';
     return part(`Content-Type: ${type}\r\nContent-Description: Your message`, Buffer.concat([whole.head, whole.body]));
   }
   const type = isGlobal ? 'message/global-headers' : 'text/rfc822-headers';
-  return part(`Content-Type: ${type}\r\nContent-Description: The header of your message`, report.head);
+  return part(`Content-Type: ${type}\r\nContent-Description: The header of your message`, head);
 }
 
 /** The ids that mail programs find the message by: the sender's own one, where it can be quoted, and the one it left with. */

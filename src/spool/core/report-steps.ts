@@ -21,7 +21,7 @@ import type { GroupMessage } from './message-group.ts';
 import { ask, type StoreSteps, step } from './steps.ts';
 
 /** Turns wall times into stored ones and back. */
-interface Times extends WallTimes {
+export interface Times extends WallTimes {
   stored(wallTime: number): number;
 }
 
@@ -190,7 +190,7 @@ function reportOf(row: Row, recipients: readonly Row[], times: Times): DueReport
     requireTls: ret === retOfRequiredTls,
     acceptedAt: integer(row, 'accepted_at'),
     expiresAt: times.wall(integer(row, 'expires_at')),
-    head: Buffer.from(octets(row, 'head')),
+    head: new Uint8Array(octets(row, 'head')),
     recipients: recipients.map(recipientOf),
     more: integer(row, 'more'),
   };

@@ -5,7 +5,7 @@ import type { Row } from '../../base/database/database.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { entryOf, integer, text } from '../stored-rows.ts';
-import { entryColumns } from './postgres-queue.ts';
+import { entryColumns, isId } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 import { columnsOf, InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
@@ -279,6 +279,7 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
   }
 
   async release(id: string, recipients: readonly string[]): Promise<void> {
+    if (!isId(id)) return;
     const process = await this.parts.register.id();
     await changeAnyLine(this.parts.session, release, [id, recipients, process]);
   }

@@ -4,18 +4,17 @@ import { openPostgres } from '../../base/database/postgres-database.ts';
 import { isOfOneStatement } from '../../base/database/postgres-errors.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { BrokenClaim } from '../broken-claim.ts';
-import { dueReports, endReport } from '../core/report-steps.ts';
-import { findKey, keepAnswer, readTallies } from '../core/tally-steps.ts';
-import { findThreads } from '../core/thread-steps.ts';
+import { doVerb, PlainSpool, type PlainVerb } from '../core/plain-verbs.ts';
+import type { StoreSteps } from '../core/steps.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import { KeyUsed } from '../idempotency-keys.ts';
 import { acceptedRow } from '../journal/writer/journal-of-event.ts';
 import { journalMigrations } from '../journal/writer/journal-tables.ts';
 import type { EventFeed } from '../search/event-feed.ts';
-import type { Spool, SpoolEntry } from '../spool.ts';
+import { plainVerbs, type Spool, type SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
-import { type AccountTally, totalOf } from '../tally.ts';
+import { totalOf } from '../tally.ts';
 import { sizeOf, uuidOf } from './added-messages.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
@@ -24,7 +23,7 @@ import { stepsOver } from './server/postgres-session.ts';
 import { makeParts, type PostgresSpoolOptions, type SpoolParts } from './spool-parts.ts';
 
 /** A spool in a database of PostgreSQL. */
-export class PostgresSpool implements Spool {
+export class PostgresSpool extends PlainSpool implements Spool {
   readonly events: EventFeed;
   /** The free room of the server's disk is not known. */
   readonly freeBytes = Number.NaN;
@@ -50,6 +49,7 @@ export class PostgresSpool implements Spool {
   }
 
   private constructor(options: PostgresSpoolOptions) {
+    super((verb, asked) => this.#plain(verb, asked));
     this.#parts = makeParts(options);
     this.events = this.#parts.feed;
     options.changes?.on('mail_events', () => this.events.committed([]));
@@ -100,26 +100,8 @@ export class PostgresSpool implements Spool {
 
   readonly claimDue: Spool['claimDue'] = (query) => this.#ask(({ claims }) => claims.claimDue(query));
   readonly turns: Spool['turns'] = (query) => this.#read(({ claims }) => claims.turns(query));
-  readonly postpone: Spool['postpone'] = (turns) => this.#ask(({ claims }) => claims.postpone(turns));
   readonly giveTransports: Spool['giveTransports'] = (query) => this.#ask(({ claims }) => claims.giveTransports(query));
-  readonly addHold: Spool['addHold'] = (rule) => this.#ask(({ holds }) => holds.add(rule));
-  readonly liftHold: Spool['liftHold'] = (rule) => this.#ask(({ holds }) => holds.lift(rule));
-  readonly holds: Spool['holds'] = () => this.#read(({ holds }) => holds.read());
-  readonly waiting: Spool['waiting'] = (limit) => this.#read(({ queue }) => queue.waiting(limit));
-  readonly oldest: Spool['oldest'] = () => this.#read(({ queue }) => queue.oldest());
   readonly load: Spool['load'] = (id) => this.#read(({ queue }) => queue.load(id));
-  readonly list: Spool['list'] = (query) => this.#read(({ queue }) => queue.list(query));
-  readonly show: Spool['show'] = (id) => this.#read(({ queue }) => queue.show(id));
-  readonly reportsDue: Spool['reportsDue'] = (query) =>
-    this.#read(({ session, clock }) => session.steps(dueReports(clock, query)));
-  readonly endReport: Spool['endReport'] = (report, until) =>
-    this.#ask(({ session, clock }) => session.transaction((send) => stepsOver(send, endReport(clock, report, until))));
-  readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
-    this.#read(({ session, clock }) => session.steps(findThreads(uuidOf, account, ids, clock.stored(clock.now()))));
-  readonly usedKey: Spool['usedKey'] = (account, key) =>
-    this.#read(({ session, clock }) => session.steps(findKey(account, key, clock.now())));
-  readonly answered: Spool['answered'] = (...answer) =>
-    this.#ask(({ session }) => session.steps(keepAnswer(...answer)));
 
   async record(outcomes: readonly OutcomeEvent[]): Promise<void> {
     await this.#ask(({ writer, clock }) => {
@@ -136,10 +118,6 @@ export class PostgresSpool implements Spool {
       });
     });
     this.events.committed(outcomes);
-  }
-
-  async release(id: string, recipients: readonly string[]): Promise<void> {
-    if (isId(id)) await this.#ask(({ claims }) => claims.release(id, recipients));
   }
 
   async recover(): Promise<number> {
@@ -184,11 +162,6 @@ export class PostgresSpool implements Spool {
     return isDropped;
   }
 
-  async tallies(): Promise<readonly AccountTally[]> {
-    await this.#parts.filer.caughtUp();
-    return await this.#read(({ session }) => session.steps(readTallies()));
-  }
-
   get unreported(): number {
     return this.#parts.writer.unreported;
   }
@@ -212,6 +185,20 @@ export class PostgresSpool implements Spool {
     // Where the server is away, the others find out by themselves.
     await this.#parts.register.leave().catch(() => undefined);
     await this.#parts.session.close();
+  }
+
+  /** Does a verb that is only passed on. */
+  #plain(verb: PlainVerb, asked: readonly unknown[]): Promise<unknown> {
+    const { reads } = plainVerbs[verb];
+    return this.#ask(
+      async (parts) => {
+        const { session, clock } = parts;
+        const run = (work: StoreSteps<unknown>) =>
+          reads ? session.steps(work) : session.transaction((send) => stepsOver(send, work));
+        return await doVerb(verb, asked, { ...parts, run, times: clock, now: clock.now(), threadKeyOf: uuidOf });
+      },
+      reads ? isOfOneStatement : undefined,
+    );
   }
 
   /** Asks something that changes nothing. Where that took too long, or others hold a table, mail is taken all the same. */

@@ -132,13 +132,13 @@ const lifted = `WITH RECURSIVE kept AS (
 
 /** The holds of one database; the methods of the same names in `Spool` say what each does. */
 export class PostgresHolds extends ServerPart {
-  async read(): Promise<readonly Hold[]> {
+  async holds(): Promise<readonly Hold[]> {
     return holdsOf(await this.parts.session.query(readHolds), this.parts.clock);
   }
 
   /** Makes a hold, or says anew who made it and why. @throws Error where there are too many */
-  async add(rule: HoldRule): Promise<void> {
-    requireRoom(await this.read(), rule);
+  async addHold(rule: HoldRule): Promise<void> {
+    requireRoom(await this.holds(), rule);
     const { kind, value, at, by, why } = rule;
     const madeAt = this.parts.clock.stored(at);
     await this.parts.session.transaction(async (send) => {
@@ -149,7 +149,7 @@ export class PostgresHolds extends ServerPart {
   }
 
   /** Lifts a hold, and lets what it had set aside have turns again. @returns false where there is none */
-  async lift({ kind, value }: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
+  async liftHold({ kind, value }: Pick<HoldRule, 'kind' | 'value'>): Promise<boolean> {
     const [row] = await this.parts.session.transaction(async (send) => {
       const rows = send(lift, [kind, value]);
       void send(tellDue);

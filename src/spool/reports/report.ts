@@ -47,7 +47,7 @@ export interface DueReport
   /** Until when delivery is tried, milliseconds since 1970. */
   readonly expiresAt: number;
   /** The header section of the message, perhaps cut behind a field. */
-  readonly head: Buffer;
+  readonly head: Uint8Array;
   /** At most `reportedRecipients`. */
   readonly recipients: readonly ReportedRecipient[];
   /** How many further recipients there are that it does not list. */

@@ -35,17 +35,17 @@ export class StoredHolds extends SpoolPart {
     if (version === this.#version) return this.#read;
     this.#version = version;
     this.#mayHaveLifted = true;
-    this.#read = new Holds(this.read());
+    this.#read = new Holds(this.holds());
     return this.#read;
   }
 
   /** Reads the holds, times as wall times. */
-  read(): readonly Hold[] {
+  holds(): readonly Hold[] {
     return holdsOf(this.statements.holds.all(), this.clock);
   }
 
   /** Makes a hold, or says anew who made it and why. @throws Error where there are too many */
-  add(rule: HoldRule): void {
+  addHold(rule: HoldRule): void {
     requireRoom(this.current.all, rule);
     const { kind, value, at, by, why } = rule;
     this.statements.addHold.run(kind, value, this.clock.stored(at), by, why);
@@ -59,7 +59,7 @@ export class StoredHolds extends SpoolPart {
   }
 
   /** Lifts a hold. @returns false where there is none */
-  lift({ kind, value }: Pick<HoldRule, 'kind' | 'value'>): boolean {
+  liftHold({ kind, value }: Pick<HoldRule, 'kind' | 'value'>): boolean {
     this.#forgetRead();
     return Number(this.statements.liftHold.run(kind, value).changes) > 0;
   }

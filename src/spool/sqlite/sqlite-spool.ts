@@ -7,12 +7,13 @@ import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { type Logger, silentLog } from '../../base/log.ts';
 import { BodyFiles, bodyError, bodyFileThreshold, bufferOver } from '../body-files.ts';
 import type { GivenOutcome } from '../core/message-group.ts';
+import { PlainSpool } from '../core/plain-verbs.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import type { ContentGauge } from '../journal/content-gauge.ts';
 import { acceptedRow, type WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { EventFeed, type EventTable } from '../search/event-feed.ts';
-import type { Spool, SpoolEntry } from '../spool.ts';
+import { plainVerbs, type Spool, type SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
 import { keptSettings, type SpoolOptions } from '../spool-limits.ts';
 import { encodeJournal, type SpoolFault, type SpoolWorkerData } from './sqlite-protocol.ts';
@@ -48,7 +49,7 @@ function eventsOf(thread: SpoolThread): EventTable {
 }
 
 /** A spool in one SQLite file with a thread of its own. Several processes may have the same file open (D94). */
-export class SqliteSpool implements Spool {
+export class SqliteSpool extends PlainSpool implements Spool {
   readonly #thread: SpoolThread;
   readonly #bodies: BodyFiles;
   readonly #clock: Clock;
@@ -73,6 +74,11 @@ export class SqliteSpool implements Spool {
   }
 
   private constructor(options: SqliteSpoolOptions) {
+    super((verb, asked) =>
+      plainVerbs[verb].reads
+        ? this.#thread.ask('plain', verb, asked, this.#clock.now())
+        : this.#thread.run('plain', verb, asked, this.#clock.now()),
+    );
     const { file, bodiesFolder = join(dirname(file), 'bodies'), contentGauge } = options;
     const { clock, log, onLost, onRemoved, onCommitted } = options;
     const data: SpoolWorkerData = { file, bodies: bodiesFolder, ...keptSettings(options) };
@@ -147,21 +153,6 @@ export class SqliteSpool implements Spool {
 
   readonly claimDue: Spool['claimDue'] = (query) => this.#thread.run('claimDue', query);
   readonly turns: Spool['turns'] = (query) => this.#thread.run('turns', query);
-  readonly postpone: Spool['postpone'] = (turns) => this.#thread.run('postpone', turns);
-  readonly release: Spool['release'] = (id, recipients) => this.#thread.run('release', id, recipients);
-  readonly answered: Spool['answered'] = (...answer) => this.#thread.run('answered', ...answer);
-  readonly addHold: Spool['addHold'] = (rule) => this.#thread.run('addHold', rule);
-  readonly liftHold: Spool['liftHold'] = (rule) => this.#thread.run('liftHold', rule);
-  readonly holds: Spool['holds'] = () => this.#thread.ask('holds');
-  readonly list: Spool['list'] = (query) => this.#thread.ask('list', query);
-  readonly show: Spool['show'] = (id) => this.#thread.ask('show', id);
-  readonly tallies: Spool['tallies'] = () => this.#thread.ask('tallies');
-  readonly oldest: Spool['oldest'] = () => this.#thread.ask('oldest');
-  readonly waiting: Spool['waiting'] = (limit) => this.#thread.ask('waiting', limit);
-  readonly endReport: Spool['endReport'] = (report, until) => this.#thread.run('endReport', report, until);
-  readonly usedKey: Spool['usedKey'] = (account, key) => this.#thread.ask('usedKey', account, key, this.#clock.now());
-  readonly replacedIds: Spool['replacedIds'] = (account, ids) =>
-    this.#thread.ask('replacedIds', account, ids, this.#clock.now());
 
   async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {
     const { strays, looked } = await this.#thread.run('strays', query);
@@ -211,11 +202,6 @@ export class SqliteSpool implements Spool {
     this.events.committed([]);
     return isThere;
   }
-
-  readonly reportsDue: Spool['reportsDue'] = async (query) => {
-    const reports = await this.#thread.ask('reportsDue', query);
-    return reports.map((report) => ({ ...report, head: bufferOver(report.head) }));
-  };
 
   /** Finishes pending operations, deletes what is to be deleted, and ends the thread. */
   async close(): Promise<void> {

@@ -4,17 +4,16 @@
 import type { ClockReading } from '../../base/clock.ts';
 import { type DatabaseFailure, failureOf, isBusy, sqliteMessage } from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
-import { dueReports, endReport } from '../core/report-steps.ts';
-import { addKey, findKey, keepAnswer } from '../core/tally-steps.ts';
-import { findThreads, threadKey } from '../core/thread-steps.ts';
+import { doVerb, type PlainVerb } from '../core/plain-verbs.ts';
+import { endReport } from '../core/report-steps.ts';
+import { addKey } from '../core/tally-steps.ts';
+import { threadKey } from '../core/thread-steps.ts';
 import { type EncodedEvent, encodeEvent } from '../encoded-event.ts';
 import type { EventQuery, EventSearch } from '../events/event-store.ts';
-import type { HoldRule } from '../hold.ts';
 import type { WrittenJournal } from '../journal/writer/journal-of-event.ts';
 import { SqliteJournal } from '../journal/writer/journal-tables.ts';
-import type { ReportKey } from '../reports/report.ts';
 import { eventNews, newestEvent, readEvents, searchEvents } from '../search/find-events.ts';
-import type { ClaimQuery, ListQuery, Spool } from '../spool.ts';
+import type { ClaimQuery, Spool } from '../spool.ts';
 import { type KeptSettings, keptSettings, type RemovedFailures, type SpoolOptions } from '../spool-limits.ts';
 import { keptClientId } from '../stored-rows.ts';
 import { totalOf } from '../tally.ts';
@@ -35,6 +34,8 @@ const slicesForReader = 8;
 
 const needsLock: ReadonlySet<string> = new Set(['add', 'claimDue', 'turns', 'hold']);
 
+type PlainCall = [verb: PlainVerb, asked: readonly unknown[], now: number];
+
 /** The calls that change the store, and those that only read. */
 export type WriteCalls = SqliteStore['writes'];
 export type ReadCalls = SqliteStore['reads'];
@@ -51,9 +52,7 @@ export type WriteOperation = Operation<WriteCalls>;
 export type ReadOperation = Operation<ReadCalls>;
 
 /** How one operation ended. */
-export type OperationOutcome =
-  | { readonly value: ReturnType<WriteCalls[keyof WriteCalls] | ReadCalls[keyof ReadCalls]> }
-  | { readonly error: DatabaseFailure };
+export type OperationOutcome = { readonly value: unknown } | { readonly error: DatabaseFailure };
 
 /** What a batch of writes did; sent only after its COMMIT. */
 export interface WriteResult {
@@ -83,9 +82,7 @@ function called<Calls>(
   { kind, args }: { readonly kind: keyof Calls; readonly args: readonly unknown[] },
 ) {
   // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- an operation has what the call of its kind takes
-  return (calls[kind] as (...values: readonly unknown[]) => Extract<OperationOutcome, { value: unknown }>['value'])(
-    ...args,
-  );
+  return (calls[kind] as (...values: readonly unknown[]) => unknown)(...args);
 }
 
 interface StoreFiles {
@@ -146,18 +143,13 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
       this.#retention.pruneSometimes(query.now);
       return this.#claims.turns(query);
     },
-    postpone: (turns: Parameters<Spool['postpone']>[0]): void => this.#claims.postpone(turns),
     strays: (query: Parameters<RecipientClaims['strays']>[0]) => this.#claims.strays(query),
     giveTransports: (...query: Parameters<RecipientClaims['giveTransports']>): void =>
       this.#claims.giveTransports(...query),
-    release: (id: string, recipients: readonly string[]): void => this.#claims.release(id, recipients),
-    addHold: (rule: HoldRule): void => this.#holds.add(rule),
-    liftHold: (rule: Pick<HoldRule, 'kind' | 'value'>): boolean => this.#holds.lift(rule),
     recover: (keepBodies: readonly string[], now: number): number => this.#recover(keepBodies, now),
     retryMany: (...[picks, times]: Parameters<Spool['retryMany']>) => this.#attempts.retryMany(picks, times),
     drop: (id: string, now: number): boolean => this.#attempts.drop(id, now),
-    endReport: (report: ReportKey, until?: number): boolean => this.parts.steps(endReport(this.clock, report, until)),
-    answered: (...answer: Parameters<Spool['answered']>): void => this.parts.steps(keepAnswer(...answer)),
+    plain: (...[verb, asked, now]: PlainCall) => this.#plain(verb, asked, now),
     /** Gives rows to the recipients of messages that have been in flight for too long, or of all (in-flight.ts). */
     settle: (isAll: boolean): void => this.inFlight.settle(isAll),
     /** Takes the lock that keeps other processes from removing this one's files (SpoolLock). */
@@ -167,15 +159,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
   /** What only reads; it runs outside the transaction. */
   readonly reads = {
     load: (id: string) => this.#queue.load(id),
-    list: (query: ListQuery) => this.#queue.list(query),
-    show: (id: string) => this.#queue.show(id),
-    tallies: () => this.ledger.read(),
-    replacedIds: (account: string, ids: readonly string[], now: number) =>
-      this.parts.steps(findThreads(threadKey, account, ids, this.clock.stored(now))),
-    reportsDue: (query: Parameters<Spool['reportsDue']>[0]) => this.parts.steps(dueReports(this.clock, query)),
-    holds: () => this.#holds.read(),
-    oldest: () => this.#queue.oldest(),
-    waiting: (limit: number) => this.#queue.waiting(limit),
+    plain: (...[verb, asked, now]: PlainCall) => this.#plain(verb, asked, now),
     events: (query: EventQuery) => this.parts.steps(readEvents(sqliteEventTables, query)),
     searchEvents: (query: EventSearch) =>
       this.parts.steps(searchEvents(sqliteEventTables, query, (time) => this.clock.stored(time))),
@@ -185,8 +169,13 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
       for (let slices = 0; slices < slicesForReader && this.#follower.unfiled > 0 && this.follow(); ) slices += 1;
     },
     eventNews: (after: number) => this.parts.steps(eventNews(sqliteEventTables, after)),
-    usedKey: (...use: Parameters<typeof findKey>) => this.parts.steps(findKey(...use)),
   };
+
+  /** Does a verb that is only passed on. @param now wall time */
+  #plain(...[verb, asked, now]: PlainCall): unknown {
+    const parts = { claims: this.#claims, queue: this.#queue, holds: this.#holds, run: this.parts.steps };
+    return doVerb(verb, asked, { ...parts, times: this.clock, now, threadKeyOf: threadKey });
+  }
 
   #add(call: AddCall): void {
     const { entry, event, journal } = call;

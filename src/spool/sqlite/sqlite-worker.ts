@@ -23,6 +23,7 @@ import {
 import {
   type Behind,
   type OperationOutcome,
+  type ReadOperation,
   SqliteStore,
   type WriteOperation,
   type WriteResult,
@@ -124,7 +125,7 @@ class SpoolServer {
   #read({ operations }: ReadBatch): void {
     for (const [index, operation] of operations.entries()) {
       const outcome = this.#store.read(operation);
-      this.#post({ kind: 'read', index, outcome }, loadedBuffers(outcome));
+      this.#post({ kind: 'read', index, outcome }, loadedBuffers(operation, outcome));
     }
     this.#post({ kind: 'allRead' });
   }
@@ -248,11 +249,11 @@ function faultOf(work: () => void): SpoolFault | undefined {
 }
 
 /** The buffers of a loaded message; they are transferred instead of copied. */
-function loadedBuffers(outcome: OperationOutcome): ArrayBuffer[] {
-  if (!('value' in outcome) || outcome.value === null || typeof outcome.value !== 'object') return [];
-  if (!('head' in outcome.value)) return [];
-  const { head, body } = outcome.value;
-  return [head.buffer, body?.buffer].filter((buffer) => buffer instanceof ArrayBuffer);
+function loadedBuffers({ kind }: ReadOperation, outcome: OperationOutcome): ArrayBuffer[] {
+  const loaded: readonly unknown[] = kind === 'load' && 'value' in outcome ? Object.values(outcome.value ?? {}) : [];
+  return loaded.flatMap((part) =>
+    part instanceof Uint8Array && part.buffer instanceof ArrayBuffer ? part.buffer : [],
+  );
 }
 
 function unpack({ operations, octets }: WriteBatch): WriteOperation[] {

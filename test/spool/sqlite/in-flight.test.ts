@@ -13,6 +13,7 @@ import { spreadAll } from '../../../src/spool/sqlite/in-flight.ts';
 import { StoredMessages } from '../../../src/spool/sqlite/sqlite-messages.ts';
 import { type ReadOperation, SqliteStore, type WriteOperation } from '../../../src/spool/sqlite/sqlite-store.ts';
 import type { AccountTally } from '../../../src/spool/tally.ts';
+import { plain } from '../../support/plain-call.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 const lease = someTime + 3_600_000;
@@ -80,8 +81,7 @@ const rows = (): number => Number(database.prepare('SELECT count(*) AS rows FROM
 const isMarkSafe = (): boolean =>
   database.prepare('SELECT 1 FROM spool_messages, spool_in_flight WHERE envelope IS NOT NULL AND seq < mark').get() ===
   undefined;
-const queued = () =>
-  (read({ kind: 'tallies', args: [] }) as readonly AccountTally[]).map(({ recipients }) => recipients);
+const queued = () => (read(plain('tallies')) as readonly AccountTally[]).map(({ recipients }) => recipients);
 const claimed = (now: number) =>
   (
     write({
@@ -94,24 +94,22 @@ test('a message that is delivered at once never has a row of a recipient', () =>
   write(add('a'));
   expect([rows(), queued()]).toEqual([0, [{ queued: 2, delivered: 0, failed: 0 }]]);
   write(record('a', 'delivered', to));
-  expect([rows(), queued(), read({ kind: 'show', args: ['a'] })]).toEqual([0, [], undefined]);
+  expect([rows(), queued(), read(plain('show', 'a'))]).toEqual([0, [], undefined]);
 });
 
 test('what is in flight is listed, searched for, counted and shown as what waits', () => {
   write(add('a'));
-  const shown = read({ kind: 'show', args: ['a'] }) as QueueItem;
+  const shown = read(plain('show', 'a')) as QueueItem;
   expect(shown.recipients.map(({ address, state }) => [address, state])).toEqual(to.map((one) => [one, 'queued']));
   for (const search of [{ search: 'BEA@' }, {}])
-    expect((read({ kind: 'list', args: [{ limit: 9, state: 'queued', ...search }] }) as QueuePage).items).toHaveLength(
-      1,
-    );
-  expect((read({ kind: 'list', args: [{ limit: 9, search: 'out#1' }] }) as QueuePage).items).toEqual([]);
-  expect((read({ kind: 'list', args: [{ limit: 9, state: 'failed' }] }) as QueuePage).items).toEqual([]);
+    expect((read(plain('list', { limit: 9, state: 'queued', ...search })) as QueuePage).items).toHaveLength(1);
+  expect((read(plain('list', { limit: 9, search: 'out#1' })) as QueuePage).items).toEqual([]);
+  expect((read(plain('list', { limit: 9, state: 'failed' })) as QueuePage).items).toEqual([]);
   const line = { transport: 'out#1', account: 'dev', recipients: 2, oldestAcceptedAt: someTime };
-  expect(read({ kind: 'waiting', args: [9] }) as readonly WaitingLine[]).toEqual([line]);
-  expect(read({ kind: 'oldest', args: [] })).toBe(someTime);
+  expect(read(plain('waiting', 9)) as readonly WaitingLine[]).toEqual([line]);
+  expect(read(plain('oldest'))).toBe(someTime);
   write(add('b', to, someTime));
-  expect(read({ kind: 'waiting', args: [9] })).toEqual([{ ...line, recipients: 4 }]);
+  expect(read(plain('waiting', 9))).toEqual([{ ...line, recipients: 4 }]);
 });
 
 test.each(['deferred', 'failed'] as const)(
@@ -202,13 +200,13 @@ test('a claim that is over lets others claim, and a release as well', () => {
   expect(claimed(lease - 1)).toEqual([]);
   expect(claimed(lease)).toEqual([['a', ...to]]);
   write(add('b'));
-  write({ kind: 'release', args: ['b', ['bea@example.org']] });
+  write(plain('release', 'b', ['bea@example.org']));
   expect(claimed(someTime)).toEqual([['b', 'bea@example.org']]);
 });
 
 test('a hold on a message in flight keeps it once its claim is over', () => {
   write(add('a'));
-  write({ kind: 'addHold', args: [{ kind: 'message', value: 'a', at: someTime, by: 'ops', why: '' }] });
+  write(plain('addHold', { kind: 'message', value: 'a', at: someTime, by: 'ops', why: '' }));
   expect(claimed(lease)).toEqual([]);
 });
 
@@ -229,9 +227,9 @@ test('NOTIFY and ORCPT are kept, and a delivery that is reported gets rows first
   const asked = new Map([['ann@example.org', { notify: 'SUCCESS', orcpt: 'rfc822;x' }]]);
   const [call] = made.args;
   write({ kind: 'add', args: [{ ...call, entry: { ...call.entry, dsn: { recipients: asked } } }] });
-  expect((read({ kind: 'show', args: ['a'] }) as QueueItem).entry.dsn).toEqual({ recipients: asked });
+  expect((read(plain('show', 'a')) as QueueItem).entry.dsn).toEqual({ recipients: asked });
   write(record('a', 'delivered', to));
-  const due = read({ kind: 'reportsDue', args: [{ now: lease, limit: 9 }] });
+  const due = read(plain('reportsDue', { now: lease, limit: 9 }));
   expect(due).toMatchObject([{ queueId: 'a', recipients: [{ address: 'ann@example.org', orcpt: 'rfc822;x' }] }]);
 });
 

@@ -145,7 +145,7 @@ test('a failure of a message in a block is reported with its header section', as
   const [first] = all;
   if (first) await spool.record([attemptOf(first, { ...outcome, kind: 'failed' })]);
   const [report] = await spool.reportsDue({ now: Number.MAX_SAFE_INTEGER, limit: 5 });
-  expect(report?.head).toEqual(first?.head);
+  expect(Buffer.from(report?.head ?? [])).toEqual(first?.head);
   await spool.close();
 });
 

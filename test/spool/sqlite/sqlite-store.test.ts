@@ -14,6 +14,7 @@ import type { AddCall, EncodedOutcome } from '../../../src/spool/sqlite/sqlite-m
 import { SqliteStore, type WriteOperation } from '../../../src/spool/sqlite/sqlite-store.ts';
 import { spoolMigrations } from '../../../src/spool/sqlite/sqlite-tables.ts';
 import { type AccountTally, totalOf } from '../../../src/spool/tally.ts';
+import { plain } from '../../support/plain-call.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
 let folder = '';
@@ -49,7 +50,7 @@ function failed(id: string): EncodedOutcome {
 }
 
 function tallies(): readonly AccountTally[] {
-  const outcome = store.read({ kind: 'tallies', args: [] });
+  const outcome = store.read(plain('tallies'));
   if ('error' in outcome) throw new Error(outcome.error.message);
   return outcome.value as readonly AccountTally[];
 }
@@ -114,7 +115,7 @@ test('a database that another holds for too long is waited for once, and is an e
 
 test('a question that fails is an error, not a crash', () => {
   database.exec('DROP TABLE spool_recipients');
-  expect(store.read({ kind: 'list', args: [{ limit: 1 }] })).toMatchObject({ error: { code: 'ERR_SQLITE_ERROR' } });
+  expect(store.read(plain('list', { limit: 1 }))).toMatchObject({ error: { code: 'ERR_SQLITE_ERROR' } });
 });
 
 test('the lock tells the lone worker from others', () => {
@@ -181,7 +182,7 @@ test('a database of before the numbers were kept gets them when it is brought up
     UPDATE main.spool_recipients SET state = 2, ended_at = 5 WHERE message = ${failed};
     DETACH now`);
   const upToDate = new SqliteStore({ database: old, lock, bodies: join(folder, 'bodies') });
-  expect(upToDate.read({ kind: 'tallies', args: [] })).toEqual({
+  expect(upToDate.read(plain('tallies'))).toEqual({
     value: [
       {
         account: 'dev',
@@ -211,7 +212,7 @@ test('a page of a list looks at a bounded number of messages, and the pages toge
   const pages: QueuePage[] = [];
   do {
     const after = pages.at(-1)?.next;
-    const outcome = store.read({ kind: 'list', args: [{ state: 'failed', limit: 10, ...(after ? { after } : {}) }] });
+    const outcome = store.read(plain('list', { state: 'failed', limit: 10, ...(after ? { after } : {}) }));
     pages.push((outcome as { readonly value: QueuePage }).value);
   } while (pages.at(-1)?.next !== undefined);
   expect(pages.map(({ items }) => items.length)).toEqual([0, 0, 1]);
