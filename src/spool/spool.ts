@@ -242,7 +242,7 @@ export interface SpoolDelivery {
   record(outcomes: readonly OutcomeEvent[]): Promise<void>;
   /** Releases claims without an outcome (drain, connection lost before anything was sent). */
   release(id: string, recipients: readonly string[]): Promise<void>;
-  /** Releases, at start, claims that an earlier process of this store still held; resolves to the number of messages queued. */
+  /** Releases, before anything is added, claims that an earlier process of this store still held; resolves to the number of messages queued. */
   recover(): Promise<number>;
 }
 

@@ -98,12 +98,12 @@ export class Retention extends SpoolPart<
     return size;
   }
 
-  /** Deletes files in the bodies' folder that belong to no message and whose names are not in `keep`. */
-  removeOrphans(bodies: string, keep: ReadonlySet<string>): void {
+  /** Deletes files in the bodies' folder that belong to no message. */
+  removeOrphans(bodies: string): void {
     if (!statSync(bodies, { throwIfNoEntry: false })) return;
     for (const entry of readdirSync(bodies, { withFileTypes: true })) {
       // Postern makes no folders here: this may be `lost+found`, where the bodies have a file system of their own.
-      if (!entry.isFile() || keep.has(entry.name) || this.statements.entry.get(entry.name)) continue;
+      if (!entry.isFile() || this.statements.entry.get(entry.name)) continue;
       unlinkSync(join(bodies, entry.name));
     }
   }

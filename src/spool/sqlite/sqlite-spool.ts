@@ -62,9 +62,7 @@ export class SqliteSpool extends PlainSpool implements Spool {
   behind: Behind = { unfiled: 0, passedOver: 0, fault: undefined };
   unreported = 0;
   readonly events: EventFeed;
-  readonly #writing = new Set<string>();
   readonly #fileWork = new Set<Promise<void>>();
-  #recovering: Promise<unknown> = Promise.resolve();
 
   /** Opens a spool, creating the file and its tables. @throws Error when it cannot be opened or is of a newer version */
   static async open(options: SqliteSpoolOptions): Promise<SqliteSpool> {
@@ -126,24 +124,17 @@ export class SqliteSpool extends PlainSpool implements Spool {
   }
 
   async #addLarge(entry: SpoolEntry, claimUntil: number): Promise<void> {
-    // Recoveries that begin from now on leave this body alone; those before do not know of it and must have ended.
-    this.#writing.add(entry.id);
+    // Without the lock, another process that starts would treat the file as an orphan.
+    await this.#thread.run('hold');
+    await this.#bodies.write(entry.id, entry.body).catch((thrown: unknown) => {
+      throw bodyError(thrown, retryAfterSeconds);
+    });
     try {
-      await this.#recovering;
-      // Without the lock, another process that starts would treat the file as an orphan.
-      await this.#thread.run('hold');
-      await this.#bodies.write(entry.id, entry.body).catch((thrown: unknown) => {
-        throw bodyError(thrown, retryAfterSeconds);
-      });
-      try {
-        await this.#add(entry, claimUntil, undefined);
-      } catch (thrown) {
-        // With the thread gone it is unknown whether the row was committed; the next start finds out.
-        if (!this.#thread.ended) await this.#bodies.remove(entry.id);
-        throw thrown;
-      }
-    } finally {
-      this.#writing.delete(entry.id);
+      await this.#add(entry, claimUntil, undefined);
+    } catch (thrown) {
+      // With the thread gone it is unknown whether the row was committed; the next start finds out.
+      if (!this.#thread.ended) await this.#bodies.remove(entry.id);
+      throw thrown;
     }
   }
 
@@ -186,9 +177,7 @@ export class SqliteSpool extends PlainSpool implements Spool {
   }
 
   recover(): Promise<number> {
-    const recovery = this.#thread.run('recover', [...this.#writing], this.#clock.now());
-    this.#recovering = Promise.allSettled([recovery]);
-    return recovery;
+    return this.#thread.run('recover', this.#clock.now());
   }
 
   readonly retryMany: Spool['retryMany'] = async (picks, times) => {

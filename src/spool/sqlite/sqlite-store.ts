@@ -146,7 +146,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     strays: (query: Parameters<RecipientClaims['strays']>[0]) => this.#claims.strays(query),
     giveTransports: (...query: Parameters<RecipientClaims['giveTransports']>): void =>
       this.#claims.giveTransports(...query),
-    recover: (keepBodies: readonly string[], now: number): number => this.#recover(keepBodies, now),
+    recover: (now: number): number => this.#recover(now),
     retryMany: (...[picks, times]: Parameters<Spool['retryMany']>) => this.#attempts.retryMany(picks, times),
     drop: (id: string, now: number): boolean => this.#attempts.drop(id, now),
     plain: (...[verb, asked, now]: PlainCall) => this.#plain(verb, asked, now),
@@ -199,7 +199,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     this.#unfiled += events.length;
   }
 
-  #recover(keepBodies: readonly string[], now: number): number {
+  #recover(now: number): number {
     const { lock, database, bodies } = this.parts;
     this.ledger.write();
     // While another process works on the spool, its claims stay, and its unfinished adds have body files without a row.
@@ -215,7 +215,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
       this.statements.releaseAll.run();
       // After a start, claims and back-offs of before are over.
       this.lines.statements.wakeAll.run(this.clock.stored(now));
-      this.#retention.removeOrphans(bodies, new Set(keepBodies));
+      this.#retention.removeOrphans(bodies);
     });
     this.#retention.prune(now);
     this.ledger.write();

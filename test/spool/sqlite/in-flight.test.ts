@@ -35,7 +35,7 @@ function crash(): unknown {
   database.close();
   lock.close();
   open();
-  return write({ kind: 'recover', args: [[], someTime] });
+  return write({ kind: 'recover', args: [someTime] });
 }
 
 beforeEach(() => {
@@ -140,7 +140,7 @@ test('what a process that ended left in flight is due', () => {
 });
 
 test('a message is found after a crash though the rows of those before are gone, and its number is new', () => {
-  write({ kind: 'recover', args: [[], someTime] });
+  write({ kind: 'recover', args: [someTime] });
   write(add('a'));
   expect(isMarkSafe()).toBe(true);
   write(record('a', 'delivered', to));

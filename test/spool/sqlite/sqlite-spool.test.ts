@@ -137,15 +137,6 @@ describe('SQLite spool on disk', () => {
     await spool.close();
   });
 
-  test('does not take a large body that is being added for an orphan', async () => {
-    const spool = await openHere();
-    const entries = Array.from({ length: 8 }, () => spoolEntry({ body: large }));
-    const work = entries.flatMap((entry) => [spool.add(entry, lease), spool.recover()]);
-    await Promise.all(work);
-    for (const entry of entries) expect((await spool.load(entry.id))?.body.length).toBe(large.length);
-    await spool.close();
-  });
-
   test('says so when a body is missing that should be there', async () => {
     const spool = await openHere();
     const entry = spoolEntry({ body: large });

@@ -149,11 +149,11 @@ test('numbers that another program has made wrong are put right at the start', (
   store.write([add(10), add(10), add(10)]);
   const right = tallies();
   database.exec("UPDATE spool_counts SET queued_messages = 7 WHERE account = 'dev'");
-  store.write([{ kind: 'recover', args: [[], someTime] }]);
+  store.write([{ kind: 'recover', args: [someTime] }]);
   expect(tallies()).toEqual(right);
   database.exec('DELETE FROM spool_recipients WHERE message = 1; DELETE FROM spool_messages WHERE seq = 1');
   expect(counts()).toEqual({ queued: 3, failed: 0 });
-  expect(store.write([{ kind: 'recover', args: [[], someTime] }]).outcomes).toEqual([{ value: 2 }]);
+  expect(store.write([{ kind: 'recover', args: [someTime] }]).outcomes).toEqual([{ value: 2 }]);
   expect(counts()).toEqual({ queued: 2, failed: 0 });
 });
 
@@ -286,6 +286,6 @@ test('of the messages kept as failed the oldest of the account go first, told by
 test('a limit that was lowered is kept from the next start on', () => {
   const batch = Array.from({ length: 5 }, () => ofSize('dev', 10));
   store.write([...batch, fail(batch, someTime)]);
-  const { removed } = limited({ failedMessages: 1 }).write([{ kind: 'recover', args: [[], someTime] }]);
+  const { removed } = limited({ failedMessages: 1 }).write([{ kind: 'recover', args: [someTime] }]);
   expect(removed).toEqual([{ account: 'dev', messages: 4, octets: 40 }]);
 });
