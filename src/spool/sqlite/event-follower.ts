@@ -18,8 +18,6 @@ export const followedAtOnce = 512;
 const removedAtOnce = 256;
 /** Events of one slice where something is damaged: each then has transactions of its own. */
 const carefulAtOnce = 64;
-/** Events over which the tables of an older release are filled at once, when they are opened. */
-const builtAtOnce = 4096;
 
 interface Keyed {
   readonly key: bigint;
@@ -50,10 +48,9 @@ function prepare(database: DatabaseSync) {
     index: addingTo(database, 'mail_event_index'),
     keys: addingTo(database, 'mail_event_keys'),
     ...prepareAll(database, {
-      state: 'SELECT indexed, built, noted FROM mail_event_state',
+      state: 'SELECT indexed, noted FROM mail_event_state',
       newest: "SELECT seq FROM sqlite_sequence WHERE name = 'mail_events'",
-      indexed: 'UPDATE mail_event_state SET indexed = ?1, built = ?1',
-      built: 'UPDATE mail_event_state SET built = ?',
+      indexed: 'UPDATE mail_event_state SET indexed = ?',
       some: `SELECT at, ${columns} FROM mail_events WHERE id > ? AND id <= ? ORDER BY id LIMIT ?`,
       removeIndex: 'DELETE FROM mail_event_index WHERE key = ? AND event = ?',
       removeKey: 'DELETE FROM mail_event_keys WHERE key = ? AND event = ?',
@@ -93,11 +90,6 @@ export class EventFollower extends Part<FollowerParts> {
   /** Events up to this one stand on damaged pages, and stay. */
   #stuck = 0;
 
-  constructor(parts: FollowerParts) {
-    super(parts);
-    for (let isMore = true; isMore; ) isMore = this.#carefully(() => this.#build());
-  }
-
   /** Events that were written and are not filed; those that were undone are among them. */
   get unfiled(): number {
     return Math.max(0, this.#newest - Number(this.#sql.state.get()?.['indexed'] ?? 0));
@@ -110,20 +102,13 @@ export class EventFollower extends Part<FollowerParts> {
    * @throws what SQLite throws; then a part of the slice has changed nothing
    */
   follow(now: number): boolean {
-    return this.#carefully(() => {
+    try {
       const isMore = this.#fileSome();
       return this.#removeSome(now) || isMore;
-    });
-  }
-
-  /** Runs work, once more with care where it came upon damage. */
-  #carefully(work: () => boolean): boolean {
-    try {
-      return work();
     } catch (thrown) {
       if (this.#isCareful || !isDamaged(thrown)) throw thrown;
       this.#isCareful = true;
-      return work();
+      return this.follow(now);
     }
   }
 
@@ -250,22 +235,6 @@ export class EventFollower extends Part<FollowerParts> {
       for (const key of keyNumbersOf(account, String(row['event']))) this.#sql.removeKey.run(key, id);
     });
     return isRemoved;
-  }
-
-  /** Files some events of a release that had an index of SQLite for each of these keys; `built` is how far that was done. */
-  #build(): boolean {
-    const state = this.#sql.state.get();
-    const [built, indexed] = [Number(state?.['built'] ?? 0), Number(state?.['indexed'] ?? 0)];
-    if (built >= indexed) return false;
-    return this.#asOne(() => {
-      const { rows, end } = this.#rows(built, indexed, builtAtOnce);
-      for (const some of this.#isCareful ? rows.map((row) => [row]) : [rows]) {
-        const keyed = some.flatMap((row) => indexKeysOf(row).map((key) => ({ key, event: Number(row['id']) })));
-        this.#unlessDamaged(() => write(this.#sql.index, keyed));
-      }
-      this.#unlessDamaged(() => this.#sql.built.run(end));
-      return true;
-    });
   }
 
   /** Runs work in one transaction, or with care: SQLite ends a transaction that has come upon damage. */

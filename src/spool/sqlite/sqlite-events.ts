@@ -47,7 +47,7 @@ export function indexKeysOf({ account, share, kind, queue_id: message }: Row): b
   return keys;
 }
 
-/** The index of accounts, kinds and messages. indexed: up to which event it is filled; built: up to which one of SQLite's indexes. */
+/** The index of accounts, kinds and messages. indexed: up to which event all is filed, which begins anew; built: nothing reads it any more. */
 const indexTables = `
   DROP INDEX mail_events_by_account;
   DROP INDEX mail_events_by_message;
@@ -62,7 +62,9 @@ const indexTables = `
     indexed INTEGER NOT NULL,
     built INTEGER NOT NULL
   ) STRICT;
-  INSERT INTO mail_event_state SELECT 1, coalesce(max(id), 0), 0 FROM mail_events;
+  DELETE FROM mail_event_counts;
+  DELETE FROM mail_event_keys;
+  INSERT INTO mail_event_state VALUES (1, 0, 0);
 `;
 
 /** noted: up to which event an earlier release has noted the outcomes in the journal itself. Those behind it are noted when filed. */
