@@ -316,7 +316,6 @@ export const plainVerbs = {
   release: { by: 'claims', reads: false },
   list: { by: 'queue', reads: true },
   show: { by: 'queue', reads: true },
-  tallies: { by: 'queue', reads: true },
   oldest: { by: 'queue', reads: true },
   waiting: { by: 'queue', reads: true },
   addHold: { by: 'holds', reads: false },

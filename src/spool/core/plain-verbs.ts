@@ -38,12 +38,12 @@ const steps: {
   endReport: ({ times }, report, until) => endReport(times, report, until),
 };
 
-type Answer<Verb extends PlainVerb> = ReturnType<Spool[Verb]> | Awaited<ReturnType<Spool[Verb]>>;
-
 /** An engine as far as plain verbs need it: its parts, each with the verbs that name it, and what runs steps. */
 export type VerbParts = Surroundings & {
   readonly [Part in Exclude<PartName, 'steps'>]: {
-    readonly [Verb in VerbsOf<Part>]: (...asked: Parameters<Spool[Verb]>) => Answer<Verb>;
+    readonly [Verb in VerbsOf<Part>]: (
+      ...asked: Parameters<Spool[Verb]>
+    ) => ReturnType<Spool[Verb]> | Awaited<ReturnType<Spool[Verb]>>;
   };
 } & { readonly run: (work: StoreSteps<unknown>) => unknown };
 
@@ -54,16 +54,14 @@ export function doVerb(verb: PlainVerb, asked: readonly unknown[], engine: VerbP
   return Reflect.apply(Reflect.get(engine[by], verb), engine[by], asked);
 }
 
-// oxlint-disable-next-line typescript/no-extraneous-class -- an engine is made of it
-class PlainVerbMethods {
-  /** @param pass passes a verb on, with what it was asked */
-  constructor(pass: (verb: PlainVerb, asked: readonly unknown[]) => Promise<unknown>) {
+type Pass = (verb: PlainVerb, asked: readonly unknown[]) => Promise<unknown>;
+
+/** A spool's plain verbs, each a method that passes itself on with what it is asked. */
+// oxlint-disable-next-line typescript/no-extraneous-class, typescript/no-unsafe-type-assertion -- it makes a method of each verb
+export const PlainSpool = class {
+  constructor(pass: Pass) {
     for (const verb of verbs) Object.assign(this, { [verb]: (...asked: readonly unknown[]) => pass(verb, asked) });
   }
-}
-
-/** A spool's plain verbs, each a method that passes itself on. */
-// oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it makes a method of each verb
-export const PlainSpool = PlainVerbMethods as new (
-  ...pass: ConstructorParameters<typeof PlainVerbMethods>
+} as new (
+  pass: Pass,
 ) => Pick<Spool, PlainVerb>;

@@ -1,7 +1,6 @@
 // Reads messages for the queue commands and for delivery.
 
 import type { Row } from '../../base/database/database.ts';
-import { readTallies } from '../core/tally-steps.ts';
 import { type Hold, Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
 import {
@@ -15,8 +14,6 @@ import {
   stateNumbers,
   text,
 } from '../stored-rows.ts';
-import type { AccountTally } from '../tally.ts';
-import type { EventFiler } from './events/event-filer.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
 
 /** The columns that `entryOf` reads, of a message `m`. */
@@ -54,13 +51,8 @@ export function isId(text: string): boolean {
   return /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i.test(text);
 }
 
-interface QueueParts extends ServerParts {
-  readonly holds: () => Promise<readonly Hold[]>;
-  readonly filer: Pick<EventFiler, 'caughtUp'>;
-}
-
 /** The queue of one database; the methods of the same names in `Spool` say what each does. */
-export class PostgresQueue extends ServerPart<QueueParts> {
+export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: () => Promise<readonly Hold[]> }> {
   /** The message that was the oldest at the last question. */
   #oldest = firstId;
   #lookedAllAt = Number.NEGATIVE_INFINITY;
@@ -118,11 +110,6 @@ export class PostgresQueue extends ServerPart<QueueParts> {
     if (!row) return undefined;
     this.#oldest = text(row, 'message');
     return integer(row, 'accepted_at');
-  }
-
-  async tallies(): Promise<readonly AccountTally[]> {
-    await this.parts.filer.caughtUp();
-    return await this.parts.session.steps(readTallies());
   }
 
   async waiting(limit: number): Promise<readonly WaitingLine[]> {

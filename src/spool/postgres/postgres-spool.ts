@@ -6,6 +6,7 @@ import { errorMessage, Unavailable } from '../../base/errors.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import { doVerb, PlainSpool, type PlainVerb } from '../core/plain-verbs.ts';
 import type { StoreSteps } from '../core/steps.ts';
+import { readTallies } from '../core/tally-steps.ts';
 import { encodeEvent } from '../encoded-event.ts';
 import type { OutcomeEvent } from '../events/mail-event.ts';
 import { KeyUsed } from '../idempotency-keys.ts';
@@ -14,7 +15,7 @@ import { journalMigrations } from '../journal/writer/journal-tables.ts';
 import type { EventFeed } from '../search/event-feed.ts';
 import { plainVerbs, type Spool, type SpoolEntry } from '../spool.ts';
 import { acceptedEvent } from '../spool-events.ts';
-import { totalOf } from '../tally.ts';
+import { type AccountTally, totalOf } from '../tally.ts';
 import { sizeOf, uuidOf } from './added-messages.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
@@ -160,6 +161,11 @@ export class PostgresSpool extends PlainSpool implements Spool {
     );
     this.events.committed([]);
     return isDropped;
+  }
+
+  async tallies(): Promise<readonly AccountTally[]> {
+    await this.#parts.filer.caughtUp();
+    return await this.#read(({ session }) => session.steps(readTallies()));
   }
 
   get unreported(): number {

@@ -156,7 +156,7 @@ export function makeParts(options: PostgresSpoolOptions) {
   });
   const claims = new PostgresClaims(shared);
   const holds = new PostgresHolds(shared);
-  const queue = new PostgresQueue({ ...shared, holds: () => holds.holds(), filer });
+  const queue = new PostgresQueue({ ...shared, holds: () => holds.holds() });
   const partitions = new EventPartitions(shared);
   const removal = new EventRemoval({ ...shared, partitions, limits: eventLimits });
   const retention = new PostgresRetention({

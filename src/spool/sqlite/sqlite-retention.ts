@@ -19,7 +19,6 @@ import {
   stateNumbers,
   text,
 } from '../stored-rows.ts';
-import type { AccountTally } from '../tally.ts';
 import type { StoredHolds } from './sqlite-claims.ts';
 import type { AddCall, StoredMessage, StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
@@ -166,10 +165,6 @@ export class StoredQueue extends SpoolPart<
       found ? integer(found, 'accepted_at') : [],
     );
     return times.length === 0 ? undefined : times.reduce((one, other) => Math.min(one, other));
-  }
-
-  tallies(): readonly AccountTally[] {
-    return this.ledger.read();
   }
 
   waiting(limit: number): readonly WaitingLine[] {

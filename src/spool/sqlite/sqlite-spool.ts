@@ -143,6 +143,7 @@ export class SqliteSpool extends PlainSpool implements Spool {
   }
 
   readonly claimDue: Spool['claimDue'] = (query) => this.#thread.run('claimDue', query);
+  readonly tallies: Spool['tallies'] = () => this.#thread.ask('tallies');
   readonly turns: Spool['turns'] = (query) => this.#thread.run('turns', query);
 
   async giveTransports({ transportOf, ...query }: Parameters<Spool['giveTransports']>[0]): Promise<number> {

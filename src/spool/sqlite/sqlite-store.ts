@@ -159,6 +159,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
   /** What only reads; it runs outside the transaction. */
   readonly reads = {
     load: (id: string) => this.#queue.load(id),
+    tallies: () => this.ledger.read(),
     plain: (...[verb, asked, now]: PlainCall) => this.#plain(verb, asked, now),
     events: (query: EventQuery) => this.parts.steps(readEvents(sqliteEventTables, query)),
     searchEvents: (query: EventSearch) =>

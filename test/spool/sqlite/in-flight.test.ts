@@ -81,7 +81,8 @@ const rows = (): number => Number(database.prepare('SELECT count(*) AS rows FROM
 const isMarkSafe = (): boolean =>
   database.prepare('SELECT 1 FROM spool_messages, spool_in_flight WHERE envelope IS NOT NULL AND seq < mark').get() ===
   undefined;
-const queued = () => (read(plain('tallies')) as readonly AccountTally[]).map(({ recipients }) => recipients);
+const queued = () =>
+  (read({ kind: 'tallies', args: [] }) as readonly AccountTally[]).map(({ recipients }) => recipients);
 const claimed = (now: number) =>
   (
     write({

@@ -50,7 +50,7 @@ function failed(id: string): EncodedOutcome {
 }
 
 function tallies(): readonly AccountTally[] {
-  const outcome = store.read(plain('tallies'));
+  const outcome = store.read({ kind: 'tallies', args: [] });
   if ('error' in outcome) throw new Error(outcome.error.message);
   return outcome.value as readonly AccountTally[];
 }
@@ -182,7 +182,7 @@ test('a database of before the numbers were kept gets them when it is brought up
     UPDATE main.spool_recipients SET state = 2, ended_at = 5 WHERE message = ${failed};
     DETACH now`);
   const upToDate = new SqliteStore({ database: old, lock, bodies: join(folder, 'bodies') });
-  expect(upToDate.read(plain('tallies'))).toEqual({
+  expect(upToDate.read({ kind: 'tallies', args: [] })).toEqual({
     value: [
       {
         account: 'dev',
