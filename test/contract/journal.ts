@@ -2,6 +2,7 @@
 
 import { afterEach, describe, expect, test, vi } from 'vitest';
 import type { Clock } from '../../src/base/clock.ts';
+import { uuidv7 } from '../../src/base/ids.ts';
 import { ContentGauge } from '../../src/spool/journal/content-gauge.ts';
 import type { Journal, JournalLimits, JournalQuery } from '../../src/spool/journal/journal.ts';
 import type { JournalDetails } from '../../src/spool/journal/journal-row.ts';
@@ -249,8 +250,8 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       await spool.add(two, someTime);
       const violations = ['User-Agent', 'X\0Y'].map((name) => ({ code: 'E_HEADER_NOT_ALLOWED', message: 'no', name }));
       const refused = { clientAddress: '192.0.2.2', violations, journal: details() };
-      await refuse(spool, journal, '01990000-0000-7000-8000-000000000001', refused);
-      const three = '01990000-0000-7000-8000-000000000001';
+      const three = uuidv7(someTime);
+      await refuse(spool, journal, three, refused);
       for (let round = 0; round < 2; round += 1) {
         expect(await ids(journal)).toEqual([three, two.id, one.id]);
         expect(await ids(journal, { account: 'dev' })).toEqual([three, one.id]);
@@ -270,6 +271,21 @@ export function journalContract(name: string, store: JournalUnderTest): void {
         expect(await ids(journal, { since: someTime + 1 })).toEqual([two.id]);
         while (await journal.tend(now));
       }
+    });
+
+    test('finds rows by their time although the clock was years wrong for a while', async () => {
+      const { spool, journal } = await open();
+      const year = 365 * day;
+      const added: string[] = [];
+      for (const at of [0, 10 * year, -10 * year, 3_600_000]) {
+        const entry = spoolEntry({ acceptedAt: someTime + at, journal: details() });
+        await spool.add(entry, someTime);
+        added.push(entry.id);
+      }
+      const [first, , past, last] = added;
+      expect(await ids(journal, { since: someTime - day, until: someTime + day })).toEqual([last, first]);
+      expect(await ids(journal, { since: someTime + 60_001, until: someTime + day })).toEqual([last]);
+      expect(await ids(journal, { until: someTime + 1 })).toEqual([past, first]);
     });
 
     test('keeps no content beyond the limit and a little, however fast it comes, and says so', async () => {

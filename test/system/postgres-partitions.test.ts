@@ -318,7 +318,7 @@ test('journal tables of a form that no release has written are refused where the
   expect((await client.query('SELECT id FROM journal')).rows).toEqual([{ id: 'id' }]);
 });
 
-test('content over the limit goes a partition at a time, and row by row in the last one', async () => {
+test('content over the limit goes row by row, the oldest first, through the partitions', async () => {
   const url = await server.createSchema();
   const spool = await open(url);
   const journal = await openJournal(url, { maxOctets: 250 });

@@ -75,6 +75,12 @@ export function timeOf(id: string): number {
   return Number.parseInt(id.slice(0, 13).replace('-', ''), 16);
 }
 
+/** The least UUIDv7 of a time or later. @param at milliseconds since 1970 */
+export function leastIdOf(at: number): string {
+  const time = at.toString(16).padStart(12, '0');
+  return `${time.slice(0, 8)}-${time.slice(8)}`;
+}
+
 /** One reason, of a refusal or for the removal of a header while the policy is observed. */
 export interface JournalReason {
   /** The E_ token, or the number of an error without a token. */

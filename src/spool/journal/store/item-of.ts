@@ -3,7 +3,7 @@
 import { type Database, placeholders, type Queryable, type Row } from '../../../base/database/database.ts';
 import type { Journal, JournalEntry, JournalItem, JournalQuery } from '../journal.ts';
 import { readFacts, readMore } from '../journal-faults.ts';
-import { type JournalContent, type JournalFacts, type JournalMore, outcomeOf } from '../journal-row.ts';
+import { type JournalContent, type JournalFacts, type JournalMore, leastIdOf, outcomeOf } from '../journal-row.ts';
 
 /** The columns of a row in lists. */
 export const itemColumns = 'j.seq, j.id, j.at, j.account, j.outcome, j.facts';
@@ -75,33 +75,25 @@ export function readersOf(database: Database, caughtUp: () => Promise<void>): Pi
 /** How much later than its time a row may be written, in milliseconds. */
 const lateMs = 60_000;
 
-/** Gives what rows of a range of numbers are read from, in place of a table's name. */
-type RowSource = (low: number, high: number) => Promise<string>;
-
-/** The number of the first row from a time on, by halving. @param last the newest row's number */
-async function firstFrom(database: Queryable, at: number, last: number, source: RowSource): Promise<number> {
-  let low = 1;
-  let high = last + 1;
-  while (low < high) {
-    const middle = Math.floor((low + high) / 2);
-    const [row] = await database.query(
-      `SELECT j.seq, j.at FROM ${await source(middle, high - 1)} j WHERE j.seq BETWEEN $1 AND $2 ORDER BY j.seq LIMIT 1`,
-      [middle, high - 1],
-    );
-    if (row === undefined || Number(row['at']) >= at) high = middle;
-    else low = Number(row['seq']) + 1;
-  }
-  return low;
+/** The numbers of the rows next to a time, whose ids begin with their own: the last one before it, and the first one from it on. */
+async function besides(database: Queryable, at: number | undefined) {
+  if (at === undefined) return [];
+  const each = ['< $1 ORDER BY id DESC', '>= $1 ORDER BY id'].map(async (where) => {
+    const [row] = await database.query(`SELECT seq FROM journal WHERE id ${where} LIMIT 1`, [leastIdOf(at)]);
+    return row && Number(row['seq']);
+  });
+  return await Promise.all(each);
 }
 
-/** The first and last number that a query looks at, if any. @param newest the newest row's @param source absent: `journal` */
+/** The first and last number that a query looks at, if any; rows of a clock that was wrong hide no others. @param newest the newest row's */
 export async function rangeOf(
   database: Queryable,
   { since, until, cursor }: JournalQuery,
   newest: number,
-  source: RowSource = async () => 'journal',
 ): Promise<readonly [low: number, high: number]> {
-  const low = since === undefined ? 1 : await firstFrom(database, since - lateMs, newest, source);
-  const last = until === undefined ? newest : await firstFrom(database, until + lateMs, newest, source);
-  return [low, Math.min(newest, last, (cursor ?? Number.MAX_SAFE_INTEGER) - 1)];
+  const [before, first = before] = await besides(database, since && Math.max(0, since - lateMs));
+  const [last, behind] = await besides(database, until && until + lateMs);
+  const low = before === undefined || first === undefined ? 1 : Math.min(before, first);
+  const high = behind === undefined ? newest : Math.max(behind, last ?? behind);
+  return [low, Math.min(newest, high, (cursor ?? Number.MAX_SAFE_INTEGER) - 1)];
 }

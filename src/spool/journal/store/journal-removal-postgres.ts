@@ -43,12 +43,6 @@ const octets = ['received_head', 'sent_head', 'received_body', 'sent_body']
   .map((column) => `coalesce(octet_length(${column}), 0)`)
   .join(' + ');
 
-/** The octets that a table has, and the id of the row up to which they were summed. */
-interface Sum {
-  octets: number;
-  id: string;
-}
-
 /** After what time everything is summed anew, in milliseconds: others remove, and a few rows come behind later ones. */
 const anewMs = 3_600_000;
 
@@ -57,50 +51,53 @@ function idsOf(rows: readonly Row[]): string {
   return rows.map(({ id }) => String(id)).join(',');
 }
 
-function totalOf(sums: ReadonlyMap<string, Sum>): number {
-  return sums.values().reduce((total, sum) => total + sum.octets, 0);
-}
-
 /** Removes from the journal of one database. Octets of content are summed as they come, and anew after a while. */
 export class JournalRemoval extends Part<{
   readonly database: Database;
   readonly limits: JournalLimits;
   readonly onRemoved: (removed: Removed, count: number) => void;
 }> {
-  #sums = new Map<string, Sum>();
+  /** The octets that there are, and the id of the row up to which they were summed. */
+  #sum = { octets: 0, id: '' };
   /** Since when they are summed, by this process's own clock. */
   #since = Number.NEGATIVE_INFINITY;
 
-  /** Octets of all content together; what others have removed in the last hour may be among them. */
+  /** Octets of all content together; what others have removed in the last hour may be among them. Lengths are read without the octets. */
   async contentOctets(): Promise<number> {
-    if (performance.now() - this.#since >= anewMs) this.#forgetSums();
-    return totalOf(await this.#sumsOf());
+    if (performance.now() - this.#since >= anewMs) this.#forgetSum();
+    for (let rows = summedAtOnce; rows === summedAtOnce; ) {
+      const [found] = await this.parts.database.query(
+        `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, max(id) AS id
+         FROM (SELECT id, ${octets} AS octets FROM journal_content WHERE id > $1::text ORDER BY id LIMIT ${summedAtOnce}) AS next`,
+        [this.#sum.id],
+      );
+      rows = Number(found?.['rows'] ?? 0);
+      if (rows > 0) this.#sum = { octets: this.#sum.octets + Number(found?.['octets']), id: String(found?.['id']) };
+    }
+    return this.#sum.octets;
   }
 
-  /** Removes some of what is too old or too much. @param now of this host; the server's counts if earlier @returns whether there is more */
-  async remove(now: number): Promise<boolean> {
+  #forgetSum(): void {
+    this.#sum = { octets: 0, id: '' };
+    this.#since = performance.now();
+  }
+
+  /**
+   * Removes some of what is too old or too much.
+   * @param now of this host; the server's counts if earlier
+   * @param isPressed whether more content was written than there should be, so that what there is is summed anew
+   * @returns whether there is more
+   */
+  async remove(now: number, isPressed: boolean): Promise<boolean> {
     const [server] = await this.parts.database.query(time);
     const limit = Math.min(now, Math.floor(Number(server?.['time']))) - this.parts.limits.keepDays * dayMs;
     const isMore = [
       await this.#removeAged(limit),
       await this.#removeMany('refusals'),
       await this.#removeMany('copies'),
-      await this.#removeContent(),
+      await this.#removeContent(isPressed),
     ];
     return isMore.includes(true);
-  }
-
-  /** Counts the rows of a table; one that is too large to be counted in the time of a statement is estimated. */
-  async #countedRows(name: string): Promise<number> {
-    try {
-      const [row] = await this.parts.database.query(`SELECT count(*) AS rows FROM ${name}`);
-      return Number(row?.['rows'] ?? 0);
-    } catch (thrown) {
-      if (!(thrown instanceof Unavailable)) throw thrown;
-      const guess = 'SELECT greatest(reltuples, 0) AS rows FROM pg_class WHERE oid = to_regclass($1::text)';
-      const [row] = await this.parts.database.query(guess, [name]);
-      return Number(row?.['rows'] ?? 0);
-    }
   }
 
   /** Removes rows with their content. @returns whether there may be more */
@@ -121,14 +118,17 @@ export class JournalRemoval extends Part<{
       const [row] = await this.parts.database.query(firstAndLast(name));
       if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
       const content = name.replace('journal', 'journal_content');
-      const gone = await this.#countedRows(name);
+      // One that is too large to be counted in the time of a statement is not counted.
+      const counted = this.parts.database.query(`SELECT count(*) AS rows FROM ${name}`);
+      const [gone] = await counted.catch((): readonly Row[] => []);
       try {
         await this.parts.database.transaction(async (transaction) => {
           await transaction.run(waitShortly);
           await transaction.run(`DROP TABLE ${name}`);
           await transaction.run(`DROP TABLE IF EXISTS ${content}`);
         });
-        this.parts.onRemoved('aged', gone);
+        this.#forgetSum();
+        this.parts.onRemoved('aged', Number(gone?.['rows'] ?? 0));
       } catch (thrown) {
         if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== lockNotAvailable) throw thrown;
         break;
@@ -161,79 +161,27 @@ export class JournalRemoval extends Part<{
     return isMore;
   }
 
-  /** Sums what came since the last look; lengths are read without the octets. */
-  async #sumUp(name: string, sum: Sum): Promise<void> {
-    for (let rows = summedAtOnce; rows === summedAtOnce; ) {
-      const [found] = await this.parts.database.query(
-        `SELECT count(*) AS rows, coalesce(sum(octets), 0) AS octets, max(id) AS id
-         FROM (SELECT id, ${octets} AS octets FROM ${name} WHERE id > $1::text ORDER BY id LIMIT ${summedAtOnce}) AS next`,
-        [sum.id],
-      );
-      rows = Number(found?.['rows'] ?? 0);
-      if (rows === 0) return;
-      sum.octets += Number(found?.['octets']);
-      sum.id = String(found?.['id']);
-    }
-  }
-
-  /** The tables that have content, the oldest first, with their octets. */
-  async #sumsOf(): Promise<ReadonlyMap<string, Sum>> {
-    const partitions = await partitionsOf((sql, values) => this.parts.database.query(sql, values), 'journal_content');
-    const names = partitions.toSorted((one, other) => ((one.from ?? '') < (other.from ?? '') ? -1 : 1));
-    const own = names.length === 0 ? ['journal_content'] : names.map(({ name }) => name);
-    for (const name of this.#sums.keys()) if (!own.includes(name)) this.#sums.delete(name);
-    const found = own.map((name) => [name, this.#sums.get(name) ?? { octets: 0, id: '' }] as const);
-    for (const [name, sum] of found) {
-      await this.#sumUp(name, sum);
-      this.#sums.set(name, sum);
-    }
-    return new Map(found);
-  }
-
-  #forgetSums(): void {
-    this.#sums = new Map();
-    this.#since = performance.now();
-  }
-
-  /** Removes the oldest rows of a table. @returns their octets, and how many they were */
-  async #removeSlice(name: string, surplus: number): Promise<{ readonly freed: number; readonly rows: number }> {
-    const rows = await this.parts.database.query(
-      `SELECT id, octets FROM (SELECT id, octets, sum(octets) OVER (ORDER BY id) AS sum FROM
-         (SELECT id, ${octets} AS octets FROM ${name} ORDER BY id LIMIT ${rowsAtOnce}) AS first) AS summed
-       WHERE sum - octets < $1::bigint`,
-      [surplus],
-    );
-    await this.parts.database.run(`DELETE FROM ${name} WHERE ${those}`, [idsOf(rows)]);
-    return { freed: rows.reduce((sum, row) => sum + Number(row['octets']), 0), rows: rows.length };
-  }
-
   /** Removes some of the oldest content where there is too much. @returns whether there may be more */
-  async #removeContent(): Promise<boolean> {
-    if ((await this.contentOctets()) <= this.parts.limits.maxOctets) return false;
-    // What others have removed since is in the sums: before anything goes, all is summed anew.
-    this.#forgetSums();
-    const sums = await this.#sumsOf();
-    let surplus = totalOf(sums) - this.parts.limits.maxOctets;
-    let slices = 0;
-    for (const [name, sum] of sums) {
-      if (surplus >= sum.octets && sum.octets > 0 && sums.size > 1) {
-        const gone = await this.#countedRows(name);
-        await this.parts.database.transaction(async (transaction) => {
-          await transaction.run(waitShortly);
-          await transaction.run(`TRUNCATE ${name}`);
-        });
-        this.parts.onRemoved('content', gone);
-        surplus -= sum.octets;
-        this.#sums.delete(name);
-      }
-      for (; surplus > 0 && sum.octets > 0 && this.#sums.has(name) && slices < mostSlices; slices += 1) {
-        const { freed, rows } = await this.#removeSlice(name, surplus);
-        if (freed === 0) break;
-        this.parts.onRemoved('content', rows);
-        surplus -= freed;
-        sum.octets -= freed;
-      }
+  async #removeContent(isPressed: boolean): Promise<boolean> {
+    const { database, limits, onRemoved } = this.parts;
+    if (!isPressed && (await this.contentOctets()) <= limits.maxOctets) return false;
+    // What others have removed since is in the sum: before anything goes, all is summed anew.
+    this.#forgetSum();
+    let surplus = (await this.contentOctets()) - limits.maxOctets;
+    for (let slices = 0; surplus > 0 && slices < mostSlices; slices += 1) {
+      const rows = await database.query(
+        `SELECT id, octets FROM (SELECT id, octets, sum(octets) OVER (ORDER BY id) AS sum FROM
+           (SELECT id, ${octets} AS octets FROM journal_content ORDER BY id LIMIT ${rowsAtOnce}) AS first) AS summed
+         WHERE sum - octets < $1::bigint`,
+        [surplus],
+      );
+      if (rows.length === 0) return false;
+      await database.run(`DELETE FROM journal_content WHERE ${those}`, [idsOf(rows)]);
+      const freed = rows.reduce((sum, row) => sum + Number(row['octets']), 0);
+      surplus -= freed;
+      this.#sum.octets -= freed;
+      onRemoved('content', rows.length);
     }
-    return surplus > 0 && slices === mostSlices;
+    return surplus > 0;
   }
 }

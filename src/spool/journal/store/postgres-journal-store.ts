@@ -1,70 +1,14 @@
 // The journal in PostgreSQL, on a connection of its own. Rows are filed some 100 ms behind the commits of their messages, by whichever
 // gateway does it first. No extension is needed for the search: the server reads window after window of the rows' numbers, from the newest
 // on, and compares keys and words itself.
-//
-// Partitions are ranges of ids, that is of times; numbers are given in the order of the commits, which is nearly that of the times. So each
-// partition has a range of numbers that hardly any other has.
 
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Database, SqlValue } from '../../../base/database/database.ts';
-import { partitionsOf } from '../../../base/database/postgres-migrations.ts';
-import { errorCode, Unavailable } from '../../../base/errors.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
-import { outcomeNumbers, timeOf } from '../journal-row.ts';
+import { outcomeNumbers } from '../journal-row.ts';
 import { contentOf, itemColumns, itemOf, rangeOf, readersOf } from './item-of.ts';
 import { JournalRemoval } from './journal-removal-postgres.ts';
 import { isWanted, keysWanted, searchedWords, wordsWanted } from './words.ts';
-
-/** How long what is known of the partitions is used, in milliseconds of this process's own clock. */
-const knownMs = 10_000;
-/** How old a partition may be in which rows still come, in milliseconds. */
-const openMs = 2 * 86_400_000;
-
-/**
- * Looks what partitions there are: `parts` are those that have rows, with the numbers of these. Rows with numbers above `until` came
- * later: into one of `open`, the partitions in which rows come that are of now, and DEFAULT.
- */
-async function lookAnew(database: Database) {
-  const at = performance.now();
-  const partitions = await partitionsOf((sql, values) => database.query(sql, values), 'journal');
-  const each = partitions.map(
-    ({ name }) =>
-      `SELECT '${name}' AS name, (SELECT min(seq) FROM ${name}) AS low, (SELECT max(seq) FROM ${name}) AS high`,
-  );
-  const rows = each.length === 0 ? [] : await database.query(each.join(' UNION ALL '));
-  const parts = rows
-    .filter(({ low }) => low !== null)
-    .map((row) => ({ name: String(row['name']), low: Number(row['low']), high: Number(row['high']) }));
-  const until = parts.reduce((most, { high }) => Math.max(most, high), 0);
-  const newest = parts.find(({ high }) => high === until)?.name;
-  const [last] = newest === undefined ? [] : await database.query(`SELECT at FROM ${newest} WHERE seq = $1`, [until]);
-  const since = Math.min(Date.now(), Number(last?.['at'] ?? 0)) - openMs;
-  const open = partitions
-    .filter(({ name, to, isDefault }) => isDefault || name === newest || to === null || timeOf(to) > since)
-    .map(({ name }) => name);
-  return { at, parts, until, open };
-}
-
-const looks = new WeakMap<Database, Awaited<ReturnType<typeof lookAnew>>>();
-
-async function look(database: Database) {
-  const known = looks.get(database);
-  if (known && performance.now() - known.at < knownMs) return known;
-  const found = await lookAnew(database);
-  looks.set(database, found);
-  return found;
-}
-
-/** What rows from `low` to `high` are read from, as a table's name, maybe with more. One that calls itself days old comes late. */
-async function seqSource(database: Database, low: number, high: number): Promise<string> {
-  const { parts, until, open } = await look(database);
-  if (parts.length === 0) return 'journal';
-  const own = new Set(high > until ? open : []);
-  for (const part of parts) if (part.low <= high && part.high >= low) own.add(part.name);
-  const [first = 'journal_default', ...others] = own;
-  if (others.length === 0) return first;
-  return `(${[first, ...others].map((name) => `SELECT * FROM ${name}`).join(' UNION ALL ')})`;
-}
 
 /** Numbers of the first window; each further one is larger, up to a bound, and as large as can be read in its time by the last one. */
 const firstWindow = 2000;
@@ -91,32 +35,14 @@ function conditionsOf(query: JournalQuery, words: readonly string[] | undefined)
   return { sql: conditions.map((condition) => ` AND ${condition}`).join(''), values };
 }
 
-/** SQLSTATE undefined_table: a partition was dropped since it was looked for. */
-const undefinedTable = '42P01';
-
 async function findRowsPostgres(database: Database, query: JournalQuery): Promise<JournalPage> {
   const words = query.text === undefined ? undefined : searchedWords(query.text);
   if (words?.length === 0) return { items: [] };
-  try {
-    return await findPage(database, query, words);
-  } catch (thrown) {
-    if (!(thrown instanceof Unavailable) || errorCode(thrown.cause) !== undefinedTable) throw thrown;
-    looks.delete(database);
-    return await findPage(database, query, words);
-  }
-}
-
-async function findPage(
-  database: Database,
-  query: JournalQuery,
-  words: readonly string[] | undefined,
-): Promise<JournalPage> {
   // Every number that was given, though the row of some may be gone.
   const [row] = await database.query('SELECT last_value AS newest FROM journal_seq_seq');
   const newest = Number(row?.['newest'] ?? 0);
-  const source = (from: number, to: number): Promise<string> => seqSource(database, from, to);
   const { limit } = query;
-  const [low, last] = await rangeOf(database, query, newest, source);
+  const [low, last] = await rangeOf(database, query, newest);
   let high = last;
   const { sql, values } = conditionsOf(query, words);
   const items: JournalItem[] = [];
@@ -126,7 +52,7 @@ async function findPage(
     const from = Math.max(low, high - window + 1);
     const wanted = limit - items.length;
     const rows = await database.query(
-      `SELECT ${itemColumns} FROM ${await source(from, high)} j WHERE j.seq BETWEEN $1::bigint AND $2::bigint${sql}
+      `SELECT ${itemColumns} FROM journal j WHERE j.seq BETWEEN $1::bigint AND $2::bigint${sql}
        ORDER BY j.seq DESC LIMIT $3::integer`,
       [from, high, wanted, ...values],
     );
@@ -180,15 +106,13 @@ export function openPostgresJournal(
       return await findRowsPostgres(database, query);
     },
     async content(seq) {
-      const [own] = await database.query('SELECT id FROM journal WHERE seq = $1::bigint', [seq]);
-      const [row] = own
-        ? await database.query('SELECT * FROM journal_content WHERE id = $1::text', [String(own['id'])])
-        : [];
+      const own = 'SELECT id FROM journal WHERE seq = $1::bigint';
+      const [row] = await database.query(`SELECT * FROM journal_content WHERE id = (${own})`, [seq]);
       return row && contentOf(row);
     },
     async tend(now, isPressed = false) {
       if (!isPressed && Math.abs(now - tendedAt) < tendEveryMs) return false;
-      const isMore = await removal.remove(now);
+      const isMore = await removal.remove(now, isPressed);
       tendedAt = isMore ? Number.NEGATIVE_INFINITY : now;
       return isMore;
     },
