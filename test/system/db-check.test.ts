@@ -121,7 +121,7 @@ test('a standby is told, and a server that is away or hangs is an error within t
   const url = await server.createSchema();
   await server.stop('fast');
   await server.startAsStandby();
-  expect(codes(await inspect(url))).toContain('standby');
+  expect(codes(await inspect(url))).toContain('unusable');
   await server.stop('fast');
   await expect(inspect(url)).rejects.toThrow('The database cannot be used now');
   await server.start();

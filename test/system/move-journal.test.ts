@@ -268,9 +268,9 @@ test('every row and its octets arrive, over many statements', async () => {
 const broken: readonly (readonly [facts: JournalFacts | object | string, words: string])[] = [
   ['{"recipients":["a', 'facts is no JSON'],
   ['[]', 'facts is no object'],
-  [{ count: 1 }, 'facts.recipients is missing'],
-  [{ ...oldFacts, subject: 7 }, 'facts.subject is no text'],
-  [{ ...oldFacts, codes: [1] }, 'facts.codes is no list of texts'],
+  [{ count: 1 }, 'facts.recipients is missing or of another type'],
+  [{ ...oldFacts, subject: 7 }, 'facts.subject is missing or of another type'],
+  [{ ...oldFacts, codes: [1] }, 'facts.codes is missing or of another type'],
 ];
 
 test('a damaged entry keeps everything from being moved and is named with its fault, unless it may be left behind', async () => {

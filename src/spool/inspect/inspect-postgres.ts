@@ -7,6 +7,7 @@ import { told } from '../../base/database/postgres-errors.ts';
 import { singleClient } from '../../base/database/postgres-pool.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { serverHosts } from '../../base/postgres/server-hosts.ts';
+import { askServer } from '../../base/postgres/server-settings.ts';
 import { lineIsFree } from '../postgres/spool-lines.ts';
 import {
   commonProblems,
@@ -34,13 +35,11 @@ export interface PostgresInspection {
 
 // What is asked. Every question reads catalogues, or a table by an index.
 
-/** The server and its settings. */
-const serverQuestion = `SELECT current_setting('server_version') AS version, pg_is_in_recovery() AS standby,
-    current_setting('synchronous_commit') AS synchronous_commit, current_setting('synchronous_standby_names') AS standby_names,
-    current_setting('fsync') AS fsync, current_setting('full_page_writes') AS full_page_writes,
+/** What is asked of the server besides `askServer`. */
+const serverQuestion = `SELECT current_setting('server_version') AS version,
     current_setting('server_encoding') AS encoding, current_setting('max_connections')::integer AS max_connections,
     (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
-    pg_database_size(current_database()) AS octets, extract(epoch FROM clock_timestamp()) * 1000 AS now,
+    pg_database_size(current_database()) AS octets,
     (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()) AS transaction_age,
     (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS tls, quote_ident(current_user) AS asker,
     EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'pg_read_all_stats' AND pg_has_role(oid, 'USAGE')) AS sees_all`;
@@ -134,16 +133,23 @@ export async function inspectPostgres(inspection: PostgresInspection): Promise<D
   };
   await told(client.connect());
   try {
+    // Before anything is set, which the answer would tell.
+    const [state = {}] = await ask(askServer);
     await told(client.query('SET default_transaction_read_only = on'));
-    const { problems, ...found } = await report(ask, inspection);
+    const { problems, ...found } = await report(ask, state, inspection);
     return { ...found, problems: [...problems, ...unanswered.values()] };
   } finally {
     await client.end().catch(() => undefined);
   }
 }
 
-async function report(ask: Ask, { known, shown, takeOverSeconds }: PostgresInspection): Promise<DatabaseReport> {
-  const [server = {}] = await ask(serverQuestion);
+async function report(
+  ask: Ask,
+  state: Row,
+  { known, shown, takeOverSeconds }: PostgresInspection,
+): Promise<DatabaseReport> {
+  const [more = {}] = await ask(serverQuestion);
+  const server: Row = { ...state, ...more };
   const [present = {}] = await ask(presentQuestion);
   const [hasTables, hasSpool] = [present['migrated'] === true, present['spooled'] === true];
   const owners = (hasTables ? await ask(ownersQuestion) : []).map((row) => {
@@ -159,9 +165,9 @@ async function report(ask: Ask, { known, shown, takeOverSeconds }: PostgresInspe
   const replicas = isStandby ? [] : await ask(replicasQuestion);
   const slots = isStandby ? [] : await ask(slotsQuestion);
   const open = await ask(openQuestion);
-  const now = numberOf(server['now']) ?? Date.now();
+  const now = numberOf(server['time']) ?? Date.now();
   const isServed = processes.some(({ isAlive }) => isAlive === true);
-  const { now: _, asker: __, sees_all: ___, ...facts } = server;
+  const { time: _, asker: __, sees_all: ___, ...facts } = server;
   return {
     ...{ engine: 'PostgreSQL', place: shown, owners, queue, processes },
     facts: Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, factOf(value)])),

@@ -1,6 +1,7 @@
 // What may be wrong with a PostgreSQL, and what to do about it.
 
 import type { Row } from '../../base/database/database.ts';
+import { risksOf, whyUnusable } from '../../base/postgres/server-settings.ts';
 import { text } from '../stored-rows.ts';
 import { type DatabaseProblem, shownOctets, type WorkingProcess } from './database-report.ts';
 
@@ -16,6 +17,7 @@ const mostTransactionAge = 1_500_000_000;
 const mostConnections = 0.8;
 
 interface Told extends Readonly<Record<'tables' | 'replicas' | 'slots' | 'open', readonly Row[]>> {
+  /** The answers to `askServer` and more. */
   readonly server: Row;
 }
 
@@ -35,22 +37,9 @@ export function unseenOf(server: Row): DatabaseProblem[] {
 }
 
 function addSettings({ server, replicas }: Told, add: AddProblem): void {
-  if (server['standby'] === true)
-    add('standby', 'The server is a standby, which takes no changes', 'Name the primary in database.url');
-  if (text(server, 'synchronous_commit') === 'off')
-    add(
-      'not-synced',
-      'synchronous_commit is off: a crash can lose mail that was accepted',
-      'ALTER SYSTEM SET synchronous_commit = on',
-    );
-  for (const setting of ['fsync', 'full_page_writes'] as const) {
-    if (text(server, setting) === 'off')
-      add(
-        'not-synced',
-        `${setting} is off: a crash of the machine can destroy the database`,
-        `ALTER SYSTEM SET ${setting} = on`,
-      );
-  }
+  const reason = whyUnusable(server);
+  if (reason !== undefined) add('unusable', reason, 'Until then no gateway works on it');
+  for (const risk of risksOf(server)) add('not-synced', risk, `ALTER SYSTEM SET ${risk.split(' ', 1).join('')} = on`);
   if (text(server, 'encoding') !== 'UTF8' && text(server, 'encoding') !== '')
     add(
       'encoding',
@@ -65,12 +54,6 @@ function addSettings({ server, replicas }: Told, add: AddProblem): void {
       'no-synchronous-standby',
       'synchronous_standby_names is set and no such standby follows: commits wait, and mail gets 451',
       'Start the standby, or look why it does not follow; without its name in that setting a failover would lose mail',
-    );
-  if (text(server, 'synchronous_commit') === 'local')
-    add(
-      'not-replicated',
-      'synchronous_commit is local: commits do not wait for the standby, and a failover can lose mail',
-      'ALTER SYSTEM SET synchronous_commit = on',
     );
 }
 

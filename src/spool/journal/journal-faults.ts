@@ -3,73 +3,58 @@
 
 import { errorMessage } from '../../base/errors.ts';
 import { isRecord } from '../../base/is-record.ts';
+import { fitsPlainly, Type } from '../../base/schema/schema-type.ts';
 import { type JournalFacts, type JournalMore, type JournalRow, journalOutcomes } from './journal-row.ts';
 
-type Rule = (value: unknown) => string | undefined;
+const text = Type.String();
+const texts = Type.Array(text);
+const optional = { text: Type.Optional(text), texts: Type.Optional(texts), number: Type.Optional(Type.Integer()) };
 
-const isText: Rule = (value) => (typeof value === 'string' ? undefined : 'no text');
-const isNumber: Rule = (value) => (Number.isSafeInteger(value) ? undefined : 'no whole number');
-const isTrue: Rule = (value) => (value === true ? undefined : 'not true');
-const isTexts: Rule = (value) =>
-  Array.isArray(value) && value.every((one) => typeof one === 'string') ? undefined : 'no list of texts';
-const hasTexts = (value: unknown, names: readonly string[]): boolean =>
-  isRecord(value) && names.every((name) => typeof value[name] === 'string');
-const isReasons: Rule = (value) =>
-  Array.isArray(value) && value.every((one) => hasTexts(one, ['code', 'message'])) ? undefined : 'no list of reasons';
-const isReply: Rule = (value) =>
-  isRecord(value) && Number.isSafeInteger(value['code']) ? undefined : 'no reply with a code';
-const isTls: Rule = (value) => (hasTexts(value, ['version', 'cipher']) ? undefined : 'no version and cipher');
-const isTimings: Rule = (value) =>
-  isRecord(value) && Object.values(value).every((one) => Number.isFinite(one)) ? undefined : 'no object of numbers';
-
-const factRules: Readonly<Record<string, Rule>> = {
-  ...{ credential: isText, via: isText, client: isText, helo: isText, mailer: isText, sender: isText },
-  ...{ recipients: isTexts, count: isNumber, subject: isText, size: isNumber, codes: isTexts, fields: isTexts },
-  ...{ messageId: isText, shadow: isTrue },
-};
-const moreRules: Readonly<Record<string, Rule>> = {
-  ...{ session: isText, listener: isText, stage: isText, reasons: isReasons, reasonCount: isNumber, reason: isText },
-  ...{ reply: isReply, names: isText, verdicts: isText, dialogue: isText, tls: isTls, timings: isTimings },
-  ...{ clientMessageId: isText, sizeAsSent: isNumber, lacking: isText },
-};
-/** Members that every release has written. */
-const required: ReadonlySet<string> = new Set(['facts.recipients', 'facts.count', 'more.session']);
+/** The members of each column; those that are not optional every release has written. */
+const members = {
+  facts: {
+    ...{ recipients: texts, count: Type.Integer(), credential: optional.text, via: optional.text, helo: optional.text },
+    ...{ client: optional.text, mailer: optional.text, sender: optional.text, subject: optional.text },
+    ...{ size: optional.number, codes: optional.texts, fields: optional.texts, messageId: optional.text },
+    shadow: Type.Optional(Type.Boolean()),
+  },
+  more: {
+    ...{ session: text, listener: optional.text, stage: optional.text, reason: optional.text, names: optional.text },
+    reasons: Type.Optional(Type.Array(Type.Object({ code: text, message: text }))),
+    ...{ reasonCount: optional.number, reply: Type.Optional(Type.Object({ code: Type.Integer() })) },
+    ...{ verdicts: optional.text, dialogue: optional.text, clientMessageId: optional.text, lacking: optional.text },
+    ...{ tls: Type.Optional(Type.Object({ version: text, cipher: text })), sizeAsSent: optional.number },
+    timings: Type.Optional(Type.Record(text, Type.Number())),
+  },
+} as const;
 
 /** A column as its readers take it, or else why they do not understand it. */
 type Read<Value> = { readonly value?: Value; readonly fault?: string };
 
-function faultOfValue(column: string, value: unknown, rules: Readonly<Record<string, Rule>>): string | undefined {
-  if (!isRecord(value)) return `${column} is no object`;
-  for (const [name, rule] of Object.entries(rules)) {
-    const path = `${column}.${name}`;
-    const member = Object.hasOwn(value, name) ? value[name] : undefined;
-    if (member === undefined && required.has(path)) return `${path} is missing`;
-    const wrong = member === undefined ? undefined : rule(member);
-    if (wrong !== undefined) return `${path} is ${wrong}`;
-  }
-  return undefined;
-}
-
-function read<Value>(column: string, json: string, rules: Readonly<Record<string, Rule>>): Read<Value> {
+function read<Value>(column: keyof typeof members, json: string): Read<Value> {
   let value: unknown;
   try {
     value = JSON.parse(json);
   } catch (thrown) {
     return { fault: `${column} is no JSON: ${errorMessage(thrown)}` };
   }
-  const fault = faultOfValue(column, value, rules);
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the rules have judged it
-  return fault === undefined ? { value: value as Value } : { fault };
+  if (!isRecord(value)) return { fault: `${column} is no object` };
+  for (const [name, schema] of Object.entries(members[column])) {
+    const isKept = Object.hasOwn(value, name) ? fitsPlainly(schema, value[name]) : '~optional' in schema;
+    if (!isKept) return { fault: `${column}.${name} is missing or of another type` };
+  }
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- its members have been judged
+  return { value: value as Value };
 }
 
 /** Reads the column `facts`; `fault` where it is damaged. */
 export function readFacts(json: string): Read<JournalFacts> {
-  return read('facts', json, factRules);
+  return read('facts', json);
 }
 
 /** Reads the column `more`; `fault` where it is damaged. */
 export function readMore(json: string): Read<JournalMore> {
-  return read('more', json, moreRules);
+  return read('more', json);
 }
 
 /** Why readers do not understand a row: the member and the rule that it breaks; undefined where they do. */
