@@ -184,16 +184,18 @@ export function movedMark(database: DatabaseSync): MovedMark | undefined {
   return { id: String(row['id']), target: String(row['target']), at: Number(row['at']), isDone: row['done'] === 1 };
 }
 
-/** Writes the mark, or what is new of it, in the caller's transaction. */
+/** Writes the mark, or what is new of it; on disk when this returns. */
 export function writeMovedMark(database: DatabaseSync, { id, target, at, isDone }: MovedMark): void {
-  if (!movedMark(database)) database.exec(`DROP TABLE IF EXISTS moved_away; ${make}`);
-  database.prepare('INSERT OR REPLACE INTO moved_away VALUES (1, ?, ?, ?, ?)').run(id, target, at, isDone ? 1 : 0);
-  database.exec(raise);
+  inTransaction(database, () => {
+    if (!movedMark(database)) database.exec(`DROP TABLE IF EXISTS moved_away; ${make}`);
+    database.prepare('INSERT OR REPLACE INTO moved_away VALUES (1, ?, ?, ?, ?)').run(id, target, at, isDone ? 1 : 0);
+    database.exec(raise);
+  });
 }
 
-/** Takes the mark off, in the caller's transaction. */
+/** Takes the mark off; on disk when this returns. */
 export function removeMovedMark(database: DatabaseSync): void {
-  database.exec(`DROP TABLE IF EXISTS moved_away; ${lower}`);
+  inTransaction(database, () => database.exec(`DROP TABLE IF EXISTS moved_away; ${lower}`));
 }
 
 /** @throws Error that says what to do, where a file is marked */

@@ -6,11 +6,11 @@ import { createReadStream } from 'node:fs';
 import { join } from 'node:path';
 import type { SqlValue } from '../../base/database/database.ts';
 import { storableText } from '../../base/database/postgres-pool.ts';
+import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
-import { searchColumns } from '../journal/writer/postgres-journal.ts';
 import { partOctets } from '../postgres/added-messages.ts';
 import type { MovedTable } from './moved-tables.ts';
-import type { Damaged, SourceFile, SourceRow } from './source-file.ts';
+import { readRows, type SourceRow } from './source-file.ts';
 import type { TargetDatabase } from './target-database.ts';
 
 /** Rows and octets of one statement, at most; a single row may have more octets. */
@@ -19,12 +19,10 @@ const octetsAtOnce = 1024 * 1024;
 
 /** What copying needs besides a table. */
 export interface Copying {
-  readonly source: SourceFile;
+  readonly source: DatabaseSync;
   readonly target: TargetDatabase;
   /** Milliseconds that are added to times that the spool stores. */
   readonly shift: number;
-  /** What is left behind. */
-  readonly left: Damaged;
   readonly signal: AbortSignal;
   /** Told of rows and octets that were copied since the last call. */
   readonly onCopied: (table: string, rows: number, octets: number) => void;
@@ -138,56 +136,37 @@ async function writeRows(
   return sent;
 }
 
-/** The columns that `searchColumns` makes. */
-const searched: readonly string[] = ['keys', 'words'];
-
 /** The question for a table's rows. @throws Error where the table has other columns than the target's */
 async function questionOf(table: MovedTable, { source, target }: Copying): Promise<string> {
-  const { name, select, times = [], made = {}, left = [], isSearched } = table;
+  const { name, select, times = [], made = {}, left = [], where = 'true' } = table;
   if (select !== undefined) return select;
-  const types = await target.types(name);
-  const columns = [...types.keys()].filter((column) => !(isSearched && searched.includes(column)));
-  const own = new Set([...source.columns(name), ...Object.keys(made)]).difference(new Set(left));
+  const columns = [...(await target.types(name)).keys()];
+  const { columns: stored } = readRows(source, name, `SELECT * FROM "${name}"`);
+  const own = new Set([...stored, ...Object.keys(made)]).difference(new Set(left));
   if (own.size !== columns.length || columns.some((column) => !own.has(column)))
     throw new Error(`Table ${name} has other columns in the target: the two databases are of different releases`);
   const values = columns.map((column) => made[column] ?? `"${column}"${times.includes(column) ? ' + :shift' : ''}`);
-  return `SELECT ${columns.map((column, at) => `${values[at]} AS "${column}"`).join(', ')} FROM "${name}"`;
+  return `SELECT ${columns.map((column, at) => `${values[at]} AS "${column}"`).join(', ')} FROM "${name}" WHERE ${where}`;
 }
 
 /** Copies a table, without the rows that are left behind. */
 export async function copyRows(table: MovedTable, copying: Copying): Promise<SentTable> {
-  const { source, shift, left } = copying;
+  const { source, shift } = copying;
   const question = await questionOf(table, copying);
-  const found = source.read(table.name, question, question.includes(':shift') ? { shift } : {});
-  const [message = -1, entry = -1, facts = -1] = [table.message, table.entry, 'facts'].map((name = '') =>
-    found.columns.indexOf(name),
-  );
-  const rows = function* (): Generator<SourceRow> {
-    for (const row of found.rows) {
-      const isLeft = left.messages.has(String(row[message])) || left.entries.has(Number(row[entry] ?? Number.NaN));
-      if (isLeft) continue;
-      if (!table.isSearched) yield row;
-      else {
-        const { keys, words } = searchColumns(String(row[facts]));
-        yield [...row, keys, words];
-      }
-    }
-  };
-  const names = table.isSearched ? [...found.columns, ...searched] : found.columns;
-  return await writeRows(table.name, names, rows(), copying);
+  const found = readRows(source, table.name, question, question.includes(':shift') ? { shift } : {});
+  return await writeRows(table.name, found.columns, found.rows, copying);
 }
 
-const messages = 'SELECT id, body_in_file, size, head, body FROM spool_messages ORDER BY seq';
+const messages = 'SELECT id, body_in_file, size, head, body FROM spool_messages WHERE is_moved(id, NULL) ORDER BY seq';
 
 function bytes(value: SqlValue | undefined): Uint8Array {
   return value instanceof Uint8Array ? value : new Uint8Array(0);
 }
 
 /** The octets of the messages: heads, bodies in the database, and bodies that are files, of which a few parts are in memory at a time. */
-async function* octetsOf({ source, left }: Copying, bodiesFolder: string): AsyncGenerator<SourceRow> {
-  for (const row of source.read('spool_messages', messages).rows) {
+async function* octetsOf({ source }: Copying, bodiesFolder: string): AsyncGenerator<SourceRow> {
+  for (const row of readRows(source, 'spool_messages', messages).rows) {
     const id = String(row[0]);
-    if (left.messages.has(id)) continue;
     const [head, body] = [bytes(row[3]), bytes(row[4])];
     if (head.length + body.length > 0) yield [id, 0, Buffer.concat([head, body])];
     if (Number(row[1]) === 0) continue;

@@ -4,10 +4,16 @@
 // no gateway starts on; once the target has answered, as "moved", or the mark is taken off again. Who runs the move again after
 // it was killed in between asks the target by the id of the move.
 
-import { setTimeout as sleep } from 'node:timers/promises';
 import { type Clock, systemClock } from '../../base/clock.ts';
 import type { Migrations } from '../../base/database/database.ts';
-import type { MovedMark } from '../../base/database/sqlite-file.ts';
+import {
+  type DatabaseSync,
+  type MovedMark,
+  movedMark,
+  removeMovedMark,
+  tablesOf,
+  writeMovedMark,
+} from '../../base/database/sqlite-file.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { uuidv7 } from '../../base/ids.ts';
 import { Part } from '../../base/part.ts';
@@ -15,7 +21,16 @@ import { ensurePartitions } from '../postgres/events/event-partitions.ts';
 import { DatabaseClock } from '../postgres/server/database-clock.ts';
 import { type Copying, copyOctets, copyRows } from './copy-table.ts';
 import { derivedTables, lastNumber, leftTables, movedCounters, movedTables } from './moved-tables.ts';
-import { type Damaged, findDamagedEntries, findDamagedMessages, noDamage, SourceFile } from './source-file.ts';
+import {
+  bringUpToDate,
+  type Damaged,
+  defineFunctions,
+  findDamagedEntries,
+  findDamagedMessages,
+  noDamage,
+  numberOf,
+  openSource,
+} from './source-file.ts';
 import { EndUnknown, TargetDatabase } from './target-database.ts';
 
 /** How far the move is: rows and octets that were copied, of so many rows. */
@@ -57,10 +72,6 @@ export interface Moved {
   readonly wasDone: boolean;
 }
 
-/** How often, and with what pause in milliseconds, a target that went away at its COMMIT is asked what it has kept. */
-const mostQuestions = 10;
-const questionPauseMs = 2000;
-
 /** Nothing was moved: messages or entries of the journal are damaged. */
 export class DamagedRows extends Error {
   override readonly name = 'DamagedRows';
@@ -78,15 +89,15 @@ export class DamagedRows extends Error {
  *   run again finds out. After any other error, source and target are as they were
  */
 export async function moveData(request: MoveRequest): Promise<Moved> {
-  using source = SourceFile.open(request.file);
-  const { mark } = source;
+  using source = openSource(request.file);
+  const mark = movedMark(source);
   refuseOther(mark, request);
   await using target = await TargetDatabase.open({ ...request, migrations: request.migrations.postgres });
   if (mark && (await target.hasMove(mark.id))) {
     markDone(source, mark);
     return { rows: new Map(), octets: 0, left: noDamage, wasDone: true };
   }
-  if (mark) source.takeMarkOff();
+  if (mark) removeMovedMark(source);
   return await new Move({ request, source, target }).run();
 }
 
@@ -103,9 +114,9 @@ function refuseOther(mark: MovedMark | undefined, { file, shown }: MoveRequest):
 }
 
 /** Marks the source as moved. @throws EndUnknown where it cannot be written: the target has everything, as a further run finds out */
-function markDone(source: SourceFile, mark: MovedMark): void {
+function markDone(source: DatabaseSync, mark: MovedMark): void {
   try {
-    source.putMark({ ...mark, isDone: true });
+    writeMovedMark(source, { ...mark, isDone: true });
   } catch (thrown) {
     throw new EndUnknown(`the old database cannot be marked: ${errorMessage(thrown)}`, { cause: thrown });
   }
@@ -113,7 +124,7 @@ function markDone(source: SourceFile, mark: MovedMark): void {
 
 interface MoveParts {
   readonly request: MoveRequest;
-  readonly source: SourceFile;
+  readonly source: DatabaseSync;
   readonly target: TargetDatabase;
 }
 
@@ -124,17 +135,19 @@ class Move extends Part<MoveParts> {
   #all = 0;
 
   async run(): Promise<Moved> {
-    const { migrations, bodiesFolder, leaveDamaged, signal } = this.parts.request;
-    this.parts.source.migrate(migrations.sqlite);
+    const { source, request } = this.parts;
+    const { migrations, bodiesFolder, leaveDamaged, signal } = request;
+    bringUpToDate(source, migrations.sqlite);
     this.#refuseUnknown();
     this.#tell('Looking at the messages');
-    const messages = await findDamagedMessages(this.parts.source, bodiesFolder);
+    const messages = await findDamagedMessages(source, bodiesFolder);
     this.#tell('Looking at the journal');
-    const left = { messages, entries: findDamagedEntries(this.parts.source) };
+    const left = { messages, entries: findDamagedEntries(source) };
     if (messages.size + left.entries.size > 0 && !leaveDamaged) throw new DamagedRows(left);
+    defineFunctions(source, left);
     try {
       await this.parts.target.begin();
-      const moved = await this.#copy(left);
+      const moved = await this.#copy();
       signal.throwIfAborted();
       await this.#keep();
       return { ...moved, left, wasDone: false };
@@ -146,7 +159,7 @@ class Move extends Part<MoveParts> {
 
   #refuseUnknown(): void {
     const known = new Set([...movedTables.map(({ name }) => name), ...Object.keys(leftTables)]);
-    const unknown = this.parts.source.tables().filter((name) => !known.has(name));
+    const unknown = tablesOf(this.parts.source).filter((name) => !known.has(name));
     if (unknown.length > 0)
       throw new Error(`The database has tables that this program does not know: ${unknown.join(', ')}`);
   }
@@ -155,50 +168,47 @@ class Move extends Part<MoveParts> {
     this.parts.request.progress({ step, rows: this.#copied, allRows: this.#all, octets: this.#octets });
   }
 
-  async #copy(left: Damaged): Promise<Pick<Moved, 'rows' | 'octets'>> {
+  async #copy(): Promise<Pick<Moved, 'rows' | 'octets'>> {
+    const { source, target, request } = this.parts;
     const clock = new DatabaseClock(this.#clock);
-    clock.compare(await this.parts.target.time());
+    const [server] = await target.query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time');
+    clock.compare(Number(server?.['time']));
     const copying: Copying = {
-      ...{ source: this.parts.source, target: this.parts.target, left, signal: this.parts.request.signal },
+      ...{ source, target, signal: request.signal },
       // What the spool's time is ahead of the server's.
-      shift: this.parts.source.number('SELECT coalesce(max(offset), 0) FROM spool_clock') + clock.stored(0),
+      shift: numberOf(source, 'SELECT coalesce(max(offset), 0) FROM spool_clock') + clock.stored(0),
       onCopied: (table, rows, octets) => {
         this.#copied += rows;
         this.#octets += octets;
         this.#tell(`Copying ${table}`);
       },
     };
-    this.#all = this.parts.source.number('SELECT count(*) FROM spool_messages');
-    for (const { name } of movedTables) this.#all += this.parts.source.number(`SELECT count(*) FROM "${name}"`);
-    const until = this.#clock.now();
-    await ensurePartitions((sql, values) => this.parts.target.query(sql, values), {
-      ...{ since: this.parts.source.number('SELECT coalesce(min(at), 9e15) FROM journal'), until },
-      lastEvent: this.parts.source.number(lastNumber('mail_events')),
+    this.#all = numberOf(source, 'SELECT count(*) FROM spool_messages');
+    for (const { name } of movedTables) this.#all += numberOf(source, `SELECT count(*) FROM "${name}"`);
+    await ensurePartitions((sql, values) => target.query(sql, values), {
+      since: numberOf(source, 'SELECT coalesce(min(at), 9e15) FROM journal'),
+      until: this.#clock.now(),
+      lastEvent: numberOf(source, lastNumber('mail_events')),
     });
     const sent = [];
     for (const table of movedTables) {
       this.#tell(`Copying ${table.name}`);
       sent.push(await copyRows(table, copying));
     }
-    const copied = await copyOctets(copying, this.parts.request.bodiesFolder);
-    const { octets } = copied;
+    const copied = await copyOctets(copying, request.bodiesFolder);
     sent.push(copied);
     this.#tell('Counting what was written');
-    for (const change of derivedTables) await this.parts.target.query(change, [], { isLong: true });
+    for (const change of derivedTables) await target.query(change, [], { isLong: true });
     for (const { name, select, change } of movedCounters) {
-      const [row] = await this.parts.target.query(change, [this.parts.source.number(select)]);
+      const [row] = await target.query(change, [numberOf(source, select)]);
       if (row?.['value'] === null || row?.['value'] === undefined)
         throw new Error(`The target's ${name} has no number that goes on`);
     }
     for (const table of sent) {
       this.#tell(`Checking ${table.name}`);
-      await table.verify(this.parts.target);
+      await table.verify(target);
     }
-    const sizes = 'SELECT coalesce(sum(size), 0) AS octets FROM spool_messages';
-    const [row] = await this.parts.target.query(sizes, [], { isLong: true });
-    const kept = Number(row?.['octets']);
-    if (kept !== octets) throw new Error(`The target has messages of ${kept} octets, and ${octets} were sent`);
-    return { rows: new Map(sent.map(({ name, rows }) => [name, rows])), octets };
+    return { rows: new Map(sent.map(({ name, rows }) => [name, rows])), octets: copied.octets };
   }
 
   /** Has the target keep everything, and the source marked as moved. */
@@ -206,12 +216,12 @@ class Move extends Part<MoveParts> {
     const at = this.#clock.now();
     const mark = { id: uuidv7(at), target: this.parts.request.shown, at, isDone: false };
     this.#tell('Keeping everything');
-    this.parts.source.putMark(mark);
+    writeMovedMark(this.parts.source, mark);
     try {
       await this.parts.target.commit(mark.id, at);
     } catch (thrown) {
       if (!(thrown instanceof EndUnknown) || !(await this.#askEnd(mark.id))) {
-        this.parts.source.takeMarkOff();
+        removeMovedMark(this.parts.source);
         throw thrown instanceof EndUnknown
           ? new Error(`The target went away and has kept nothing: ${thrown.message}`, { cause: thrown })
           : thrown;
@@ -225,22 +235,19 @@ class Move extends Part<MoveParts> {
   /** Asks the target what it has kept. @throws EndUnknown where it does not answer */
   async #askEnd(id: string): Promise<boolean> {
     const { url, migrations } = this.parts.request;
-    for (let count = 1; ; count += 1) {
-      try {
-        await using target = await TargetDatabase.open({ url, migrations: migrations.postgres });
-        return await target.hasMove(id);
-      } catch (thrown) {
-        if (count === mostQuestions) throw new EndUnknown(errorMessage(thrown), { cause: thrown });
-        await sleep(questionPauseMs);
-      }
+    try {
+      await using target = await TargetDatabase.open({ url, migrations: migrations.postgres });
+      return await target.hasMove(id);
+    } catch (thrown) {
+      throw new EndUnknown(errorMessage(thrown), { cause: thrown });
     }
   }
 }
 
 /** Takes a move's mark off, so that a gateway starts again. @returns it, if any @throws Error where there is no file, or it is open */
 export function undoMove(file: string): MovedMark | undefined {
-  using source = SourceFile.open(file);
-  const { mark } = source;
-  if (mark) source.takeMarkOff();
+  using source = openSource(file);
+  const mark = movedMark(source);
+  if (mark) removeMovedMark(source);
   return mark;
 }

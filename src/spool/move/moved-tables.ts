@@ -15,13 +15,11 @@ export interface MovedTable {
   readonly made?: Readonly<Record<string, string>>;
   /** Columns of the source that are not copied. */
   readonly left?: readonly string[];
-  /** The column that names a message; rows of messages that are left behind are left behind as well. */
-  readonly message?: string;
-  /** The column with the number of an entry of the journal; rows of entries that are left behind are left behind as well. */
-  readonly entry?: string;
-  /** The target has columns besides that it searches, made of `facts`: SQLite has an index of its own instead. */
-  readonly isSearched?: true;
+  /** Which rows are copied; absent: all. */
+  readonly where?: string;
 }
+
+// `is_moved` tells what is not left behind: by the id of its message, and by the number of its entry in the journal.
 
 // Nobody works on the file, so no claim counts. What has no line, or is set aside (a line below zero), gets a transport later.
 const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.lane, '') AS lane, coalesce(l.account, '') AS account,
@@ -29,14 +27,14 @@ const recipients = `SELECT m.id AS message, r.position, r.address, coalesce(l.la
     r.next_attempt_at + :shift AS next_attempt_at, r.next_attempt_at + :shift AS due_at, r.ended_at + :shift AS ended_at,
     r.reply_code, r.reply_enhanced, r.reply_text, r.host, r.notify, r.orcpt, r.reports
   FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message LEFT JOIN spool_lines l ON l.id = r.line
-  ORDER BY r.message, r.position`;
+  WHERE is_moved(m.id, NULL) ORDER BY r.message, r.position`;
 
 const failures = `SELECT m.id AS message, f.account, f.ended_at + :shift AS ended_at
-  FROM spool_failures f JOIN spool_messages m ON m.seq = f.message ORDER BY f.message`;
+  FROM spool_failures f JOIN spool_messages m ON m.seq = f.message WHERE is_moved(m.id, NULL) ORDER BY f.message`;
 
 // The id says into which partition the content belongs.
 const journalContent = `SELECT c.seq, same_body, received_head, sent_head, received_body, sent_body, coalesce(j.id, '') AS id
-  FROM journal_content c LEFT JOIN journal j ON j.seq = c.seq ORDER BY c.seq`;
+  FROM journal_content c LEFT JOIN journal j ON j.seq = c.seq WHERE is_moved(NULL, c.seq) ORDER BY c.seq`;
 
 function same(...names: readonly string[]): readonly MovedTable[] {
   return names.map((name) => ({ name }));
@@ -56,18 +54,23 @@ export const movedTables: readonly MovedTable[] = [
     times: ['expires_at'],
     made: { head_length: 'length(head)' },
     left: ['seq', 'body_in_file', 'head', 'body', 'envelope', 'block', 'block_start'],
-    message: 'id',
+    where: 'is_moved(id, NULL)',
   },
-  { name: 'spool_recipients', select: recipients, message: 'message' },
-  { name: 'spool_failures', select: failures, message: 'message' },
+  { name: 'spool_recipients', select: recipients },
+  { name: 'spool_failures', select: failures },
   { name: 'spool_reports', times: ['due_at', 'expires_at'] },
   ...same('spool_report_recipients', 'spool_report_counts'),
   { name: 'spool_threads', times: ['created_at'], made: { client_id: 'lower(hex(client_id))' } },
   ...same('idempotency_keys'),
   { name: 'mail_events', times: ['at'] },
   ...same('mail_event_counts', 'mail_event_keys'),
-  { name: 'journal', entry: 'seq', isSearched: true },
-  { name: 'journal_content', select: journalContent, entry: 'seq' },
+  {
+    name: 'journal',
+    // SQLite has an index of its own instead.
+    made: { keys: 'searched_keys(facts)', words: 'searched_words(facts)' },
+    where: 'is_moved(NULL, seq)',
+  },
+  { name: 'journal_content', select: journalContent },
 ];
 
 /** Tables of SQLite whose rows are not copied, and why. */

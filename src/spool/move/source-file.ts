@@ -7,19 +7,16 @@ import { isBusy } from '../../base/database/sqlite-errors.ts';
 import {
   cannotOpen,
   type DatabaseSync,
-  inTransaction,
-  type MovedMark,
   migrateSqlite,
   movedMark,
   openNamed,
-  removeMovedMark,
   requireDatabase,
   tablesOf,
-  writeMovedMark,
 } from '../../base/database/sqlite-file.ts';
 import { errorMessage, unlessCode } from '../../base/errors.ts';
 import { faultOfRow } from '../journal/journal-faults.ts';
 import { SqliteJournal } from '../journal/writer/journal-tables.ts';
+import { searchColumns } from '../journal/writer/postgres-journal.ts';
 import { fileEvents } from '../sqlite/event-follower.ts';
 import { unsettle } from '../sqlite/file/settled-octets.ts';
 import { isServed } from '../sqlite/file/sqlite-lock.ts';
@@ -31,93 +28,62 @@ const patienceMs = 2000;
 /** A row by the order of its columns; whole numbers beyond 2^53 stay exact. */
 export type SourceRow = readonly SqlValue[];
 
-/** An open source. */
-export class SourceFile {
-  readonly file: string;
-  readonly #database: DatabaseSync;
-
-  /** Opens a file for itself alone. @throws Error where there is none, or another program has it open */
-  static open(file: string): SourceFile {
-    requireDatabase(file);
-    if (isServed(file))
-      throw new Error(
-        `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
-      );
-    const database = openNamed(file, { timeout: patienceMs });
-    try {
-      // In this mode SQLite lets nobody else open the file, from the first question to the end of this connection
-      // (https://www.sqlite.org/pragma.html#pragma_locking_mode).
-      database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; BEGIN IMMEDIATE; COMMIT');
-      return new SourceFile(file, database);
-    } catch (thrown) {
-      database.close();
-      if (!isBusy(thrown)) throw cannotOpen(file, thrown);
-      throw new Error(`Another command has "${file}" open: wait for its end, and run this again`, { cause: thrown });
-    }
+/** Opens a file for this process alone, until it is closed. @throws Error where there is none, or another program has it open */
+export function openSource(file: string): DatabaseSync {
+  requireDatabase(file);
+  if (isServed(file))
+    throw new Error(
+      `A gateway works on "${file}": stop it first. What clients send meanwhile they keep, and send once it is back`,
+    );
+  const database = openNamed(file, { timeout: patienceMs });
+  try {
+    // In this mode SQLite lets nobody else open the file, from the first question to the end of this connection
+    // (https://www.sqlite.org/pragma.html#pragma_locking_mode).
+    database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA synchronous = FULL; BEGIN IMMEDIATE; COMMIT');
+    return database;
+  } catch (thrown) {
+    database.close();
+    if (!isBusy(thrown)) throw cannotOpen(file, thrown);
+    throw new Error(`Another command has "${file}" open: wait for its end, and run this again`, { cause: thrown });
   }
+}
 
-  private constructor(file: string, database: DatabaseSync) {
-    this.file = file;
-    this.#database = database;
-  }
+/** Brings the tables up to date, with what is made behind the commits. @throws Error where they are newer than this program */
+export function bringUpToDate(source: DatabaseSync, migrations: readonly Migrations[]): void {
+  for (const one of migrations) migrateSqlite(source, one);
+  unsettle(source);
+  fileEvents(source, new SqliteJournal(source));
+  spreadAll(source, false);
+}
 
-  /** The mark of an earlier move. */
-  get mark(): MovedMark | undefined {
-    return movedMark(this.#database);
-  }
+/** Makes the functions by which `movedTables` asks: what the target searches in a row of the journal, and what is not left behind. */
+export function defineFunctions(source: DatabaseSync, { messages, entries }: Damaged): void {
+  for (const column of ['keys', 'words'] as const)
+    source.function(`searched_${column}`, (facts) => searchColumns(String(facts))[column]);
+  source.function('is_moved', (message, entry) =>
+    messages.has(String(message)) || (entry !== null && entries.has(Number(entry))) ? 0 : 1,
+  );
+}
 
-  /** Brings the tables up to date, with what is made behind the commits. @throws Error where they are newer than this program */
-  migrate(migrations: readonly Migrations[]): void {
-    for (const one of migrations) migrateSqlite(this.#database, one);
-    unsettle(this.#database);
-    fileEvents(this.#database, new SqliteJournal(this.#database));
-    spreadAll(this.#database, false);
-  }
+/** The one number that a question has for an answer. */
+export function numberOf(source: DatabaseSync, sql: string): number {
+  return Number(Object.values(source.prepare(sql).get() ?? {})[0] ?? 0);
+}
 
-  /** Marks the file; on disk when it returns. */
-  putMark(mark: MovedMark): void {
-    inTransaction(this.#database, () => writeMovedMark(this.#database, mark));
-  }
-
-  /** Takes the mark off; on disk when it returns. */
-  takeMarkOff(): void {
-    inTransaction(this.#database, () => removeMovedMark(this.#database));
-  }
-
-  /** The names of its tables, but for those of SQLite itself. */
-  tables(): readonly string[] {
-    return tablesOf(this.#database);
-  }
-
-  /** The columns of a table. */
-  columns(table: string): readonly string[] {
-    return this.#database
-      .prepare('SELECT name FROM pragma_table_info(?) ORDER BY cid')
-      .all(table)
-      .map((row) => String(row['name']));
-  }
-
-  /** The one number that a question has for an answer. */
-  number(sql: string): number {
-    const row = this.#database.prepare(sql).get() ?? {};
-    return Number(Object.values(row)[0] ?? 0);
-  }
-
-  /** Reads rows as they are asked for, with their columns. @param table what errors name where the file is damaged */
-  read(table: string, sql: string, named: Readonly<Record<string, number>> = {}) {
-    const statement = this.#database.prepare(sql);
-    statement.setReadBigInts(true);
-    statement.setReturnArrays(true);
-    const columns = statement.columns().map(({ name }) => name);
-    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a row is an array, as was asked for above
-    const rows = statement.iterate(named) as unknown as Iterable<SourceRow>;
-    return { columns, rows: readable(rows, `"${this.file}" is damaged: ${table} cannot be read`) };
-  }
-
-  /** Lets others use the file again. */
-  [Symbol.dispose](): void {
-    this.#database.close();
-  }
+/** Reads rows as they are asked for, with their columns. @param table what errors name where the file is damaged */
+export function readRows(
+  source: DatabaseSync,
+  table: string,
+  sql: string,
+  named: Readonly<Record<string, number>> = {},
+) {
+  const statement = source.prepare(sql);
+  statement.setReadBigInts(true);
+  statement.setReturnArrays(true);
+  const columns = statement.columns().map(({ name }) => name);
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- a row is an array, as was asked for above
+  const rows = statement.iterate(named) as unknown as Iterable<SourceRow>;
+  return { columns, rows: readable(rows, `"${source.location()}" is damaged: ${table} cannot be read`) };
 }
 
 /** Hands rows on. @throws Error that says behind which row they cannot be read */
@@ -169,9 +135,9 @@ const all = `SELECT id, body_in_file, size - length(head) AS body, coalesce(leng
   FROM spool_messages m ORDER BY seq`;
 
 /** Looks at every message, and at the size of every body that is a file. */
-export async function findDamagedMessages(source: SourceFile, bodiesFolder: string): Promise<Damaged['messages']> {
+export async function findDamagedMessages(source: DatabaseSync, bodiesFolder: string): Promise<Damaged['messages']> {
   const damaged = new Map<string, string>();
-  for (const [idValue, inFile, body, kept, hasRecipients] of source.read('spool_messages', all).rows) {
+  for (const [idValue, inFile, body, kept, hasRecipients] of readRows(source, 'spool_messages', all).rows) {
     const id = String(idValue);
     const why = !/^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/.test(id)
       ? 'its id is none of Postern'
@@ -188,16 +154,17 @@ export async function findDamagedMessages(source: SourceFile, bodiesFolder: stri
 }
 
 /** Looks at every entry of the journal, and for content that belongs to none. */
-export function findDamagedEntries(source: SourceFile): Damaged['entries'] {
+export function findDamagedEntries(source: DatabaseSync): Damaged['entries'] {
   const damaged = new Map<number, string>();
   const rows = 'SELECT seq, id, outcome, waiting, facts, more FROM journal ORDER BY seq';
-  for (const [seq, id, outcome, waiting, facts, more] of source.read('journal', rows).rows) {
+  for (const [seq, id, outcome, waiting, facts, more] of readRows(source, 'journal', rows).rows) {
     const stored = { outcome: Number(outcome), waiting: Number(waiting), facts: String(facts), more: String(more) };
     const why = faultOfRow(stored);
     if (why !== undefined) damaged.set(Number(seq), `${String(id)}: ${why}`);
   }
   const lost = 'SELECT seq FROM journal_content WHERE seq NOT IN (SELECT seq FROM journal) ORDER BY seq';
-  for (const [seq] of source.read('journal_content', lost).rows) damaged.set(Number(seq), 'it has content, and no row');
+  for (const [seq] of readRows(source, 'journal_content', lost).rows)
+    damaged.set(Number(seq), 'it has content, and no row');
   return damaged;
 }
 

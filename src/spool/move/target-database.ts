@@ -21,24 +21,15 @@ export class EndUnknown extends Error {
   override readonly name = 'EndUnknown';
 }
 
-// Those of partitions and extensions stand behind theirs. A table `migrations` of another form is another program's.
-const tablesQuestion = `SELECT relname AS name, relname <> 'migrations' OR 2 = (SELECT count(*) FROM pg_attribute a
-      WHERE a.attrelid = c.oid AND a.attname IN ('owner', 'version') AND NOT a.attisdropped) AS is_own
-  FROM pg_class c WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') AND NOT relispartition
+/** Finds the tables of a schema that is another program's, which has no such table `migrations`; those of extensions are nobody's. */
+const foreignQuestion = `SELECT relname AS name FROM pg_class c
+  WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') AND NOT relispartition
+    AND NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = to_regclass('migrations') AND attname = 'owner')
     AND NOT EXISTS (SELECT 1 FROM pg_depend d WHERE d.objid = c.oid AND d.deptype = 'e')
-  ORDER BY relname`;
+  ORDER BY relname LIMIT 5`;
 
 const lockedQuestion = `SELECT relname AS name FROM pg_class
   WHERE relnamespace = to_regnamespace(current_schema()) AND relkind IN ('r', 'p') ORDER BY relname`;
-
-/** The tables that migrations make, by name. */
-function madeBy(migrations: readonly Migrations[]): ReadonlySet<string> {
-  const steps = migrations.flatMap(({ steps: own, postgres = own }) => postgres);
-  const names = steps.flatMap((step) =>
-    [...step.matchAll(/\bCREATE TABLE (?:IF NOT EXISTS )?"?(\w+)/g)].map(([, name]) => name ?? ''),
-  );
-  return new Set(['migrations', ...names]);
-}
 
 /** A connection to the target. */
 export class TargetDatabase {
@@ -59,7 +50,7 @@ export class TargetDatabase {
         if (!target.#isCommitting) void target.#client.end().catch(() => undefined);
       };
       parts.signal?.addEventListener('abort', end, { once: true });
-      await target.#refuseForeign(parts.migrations);
+      await target.#refuseForeign();
       const database = await openPostgres({ url: parts.url, connections: 1 });
       try {
         for (const one of [...parts.migrations, moveMigrations]) await database.migrate(one);
@@ -89,15 +80,12 @@ export class TargetDatabase {
     this.#client.on('error', () => undefined);
   }
 
-  async #refuseForeign(migrations: readonly Migrations[]): Promise<void> {
-    const made = madeBy([...migrations, moveMigrations]);
-    const foreign = (await this.query(tablesQuestion))
-      .filter(({ name, is_own: isOwn }) => !made.has(String(name)) || isOwn === false)
-      .map((row) => String(row['name']));
-    if (foreign.length === 0) return;
-    const shown = foreign.slice(0, 5).join(', ');
+  async #refuseForeign(): Promise<void> {
+    const names = (await this.query(foreignQuestion)).map((row) => String(row['name']));
+    if (names.length === 0) return;
+    const shown = names.join(', ');
     throw new Error(
-      `The target has ${foreign.length} tables of another program (${shown}): give Postern a database or a schema of its own`,
+      `The target has tables of another program (${shown}): give Postern a database or a schema of its own`,
     );
   }
 
@@ -109,12 +97,6 @@ export class TargetDatabase {
   ): Promise<readonly Row[]> {
     const config = { text: sql, values: [...values], ...(isLong ? { query_timeout: countMs } : {}) };
     return (await told(this.#client.query<Row>(config))).rows;
-  }
-
-  /** The time of the server's clock, milliseconds since 1970. */
-  async time(): Promise<number> {
-    const [row] = await this.query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time');
-    return Number(row?.['time']);
   }
 
   /** Begins the transaction, and keeps others from writing to the tables. @throws Error where a table has rows, or others write */

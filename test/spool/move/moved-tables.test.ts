@@ -5,6 +5,7 @@ import { expect, test } from 'vitest';
 import { tableMigrations } from '../../../src/app/wiring/table-versions.ts';
 import { migrateSqlite } from '../../../src/base/database/sqlite-file.ts';
 import { leftTables, movedTables } from '../../../src/spool/move/moved-tables.ts';
+import { defineFunctions, noDamage } from '../../../src/spool/move/source-file.ts';
 
 test('no table is forgotten, and none is named that is not there', () => {
   const database = new DatabaseSync(':memory:');
@@ -24,6 +25,7 @@ test('no table is forgotten, and none is named that is not there', () => {
 test('every question is one that SQLite understands', () => {
   const database = new DatabaseSync(':memory:');
   for (const one of tableMigrations.sqlite) migrateSqlite(database, one);
+  defineFunctions(database, noDamage);
   for (const { select } of movedTables) {
     if (select !== undefined) expect(() => database.prepare(select)).not.toThrow();
   }
