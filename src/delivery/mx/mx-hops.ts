@@ -177,13 +177,14 @@ function report(
 /**
  * Connects to the best mail exchanger.
  * @returns the refusal of the first that was tried where none takes a connection. For a message with REQUIRETLS a server that
- *   offers it is looked for; where none does, a connection without it is given, and the message is refused on it
+ *   offers it is looked for; where each was reached and none does, a connection without it is given, and the message is refused on it
  */
 export async function connectToExchangers(given: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
   const way = { ...given, signal: AbortSignal.any([given.signal, AbortSignal.timeout(allWithin)]) };
   let refused: SmtpReply | undefined;
   const said: SmtpReply[] = [];
   let spare: SmtpConnection | undefined;
+  let without = 0;
   const candidates = inOrder(way.plan, parts);
   const faults: TlsFault[] = [];
   for (const candidate of candidates) {
@@ -208,11 +209,14 @@ export async function connectToExchangers(given: MxWay, parts: ConnectParts): Pr
     }
     if (spare) result.connection.quit();
     else spare = result.connection;
+    without += 1;
   }
-  refused ??= { code: 451, enhanced: '4.4.1', text: 'No mail exchanger could be tried in time' };
+  const isKnown = way.plan.isWhole && faults.length + without === candidates.length;
+  if (spare && isKnown) return spare;
+  spare?.quit();
+  refused ??= { code: 451, enhanced: '4.4.1', text: 'Not every mail exchanger could be tried' };
   const [tlsFault] = faults;
-  const isKnown = way.plan.isWhole && faults.length === candidates.length;
-  return spare ?? { refused, said, ...(tlsFault && isKnown ? { tlsFault } : {}) };
+  return { refused, said, ...(tlsFault && isKnown ? { tlsFault } : {}) };
 }
 
 /** What routes by MX share with one another, and keep when the settings change. */

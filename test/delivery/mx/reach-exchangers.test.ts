@@ -211,6 +211,15 @@ describe('REQUIRETLS (RFC 8689)', () => {
     expect(await requireTls(estate)).toBe(false);
   });
 
+  test('waits where one does not offer it and another cannot be reached or looked up', async () => {
+    const estate = await startMxEstate(signed);
+    await estate.sink(2, await starttls(estate, 'one.test'));
+    expect(await requireTls(estate)).toMatch(/^two\.test.*ECONNREFUSED.*; undefined$/);
+    const other = await startMxEstate({ ...signed, 'two.test': { fails: 'SERVFAIL' } });
+    await other.sink(2, await starttls(other, 'one.test'));
+    expect(await requireTls(other)).toBe('Not every mail exchanger could be tried; undefined');
+  });
+
   test('is not met where anybody may have forged the names of the exchangers', async () => {
     const estate = await startMxEstate(names);
     await estate.sink(2, { ...(await starttls(estate, 'one.test')), requiretls: true });
