@@ -450,7 +450,7 @@ describe('a message with REQUIRETLS (RFC 8689 §4.2.1)', () => {
     ['offers no STARTTLS', async () => ({}), '4.7.4'],
     [
       'refuses STARTTLS',
-      async () => ({ tls: { mode: 'starttls', ...(await testCertificate()) }, starttlsReply: '454 no' }) as const,
+      async () => ({ tls: { mode: 'starttls', ...(await testCertificate()) }, starttlsReply: '502 no' }) as const,
       '4.3.0',
     ],
     [
@@ -465,7 +465,7 @@ describe('a message with REQUIRETLS (RFC 8689 §4.2.1)', () => {
     expect(await outcomesOf([route])).toEqual([`deferred 451 ${enhanced}`, 'failed 550 5.7.30']);
   });
 
-  test('waits where a server of the route cannot be reached, whose TLS is not known', async () => {
+  test('waits where a server of the route cannot be reached or puts TLS off, so that its TLS is not known', async () => {
     const clear = await startSink();
     const strict = { tls: 'required', tlsVerify: true } as const;
     const standby = [{ host: '127.0.0.1', port: await freePort(), priority: 1, ...strict }];
@@ -475,6 +475,8 @@ describe('a message with REQUIRETLS (RFC 8689 §4.2.1)', () => {
     expect(down).toEqual(['deferred 451 4.4.1', 'deferred 451 4.4.1']);
     const lost = await startSink({ tls: { mode: 'starttls', key: '', cert: '' }, dropsHandshake: true });
     expect(await outcomesOf([smarthost(lost.port, strict)])).toEqual(['deferred 451 4.7.5', 'deferred 451 4.7.5']);
+    const later = await startSink({ tls: { mode: 'starttls', key: '', cert: '' }, starttlsReply: '454 not now' });
+    expect(await outcomesOf([smarthost(later.port, strict)])).toEqual(['deferred 451 4.3.0', 'deferred 451 4.3.0']);
   });
 
   test('waits where a next hop whose TLS has failed once goes down for another reason', async () => {

@@ -17,7 +17,7 @@ export class HandshakeFailure extends Error {
   readonly reply: SmtpReply;
   /** TLS is to blame, so that a connection without it might do. */
   readonly tlsFault: TlsFault | undefined;
-  /** The connection was lost or stood still within the handshake of TLS, which may go well the next time. */
+  /** STARTTLS was put off, or the connection lost within the handshake of TLS, which may go well the next time. */
   readonly wasLost: boolean;
   /** The next hop's own reply, where it refused. */
   readonly said: SmtpReply | undefined;

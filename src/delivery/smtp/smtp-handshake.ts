@@ -125,7 +125,7 @@ async function upgrade(
     if (reply.code === 421) throw refused('The next hop refused STARTTLS', reply);
     if (options.tls === 'required') {
       const why = refused('The next hop refused STARTTLS', reply);
-      throw new HandshakeFailure(why.reply, { tlsFault: 'starttls-not-supported' });
+      throw new HandshakeFailure(why.reply, { tlsFault: 'starttls-not-supported', wasLost: reply.code < 500 });
     }
     return undefined;
   }

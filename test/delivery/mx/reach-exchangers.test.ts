@@ -236,14 +236,17 @@ describe('REQUIRETLS (RFC 8689)', () => {
   });
 
   test.each([
-    ['the connection to one is lost in the handshake', signed, { dropsHandshake: true }],
-    ['the addresses of one cannot be looked up', { ...signed, 'two.test': { fails: 'SERVFAIL' } as const }, {}],
-  ])('nor is it known where %s', async (_, zone, change) => {
+    ['not known where the connection to one is lost in the handshake', signed, { dropsHandshake: true }],
+    ['not known where the addresses of one cannot be looked up', { ...signed, 'two.test': { fails: 'SERVFAIL' } }, {}],
+    ['not known where one puts STARTTLS off', signed, { starttlsReply: '454 4.7.0 not now' }],
+    ['known where one refuses STARTTLS for good', signed, { starttlsReply: '502 5.5.1 never' }],
+  ] as const)('whether it can be met is %s', async (words, zone, change) => {
     const estate = await startMxEstate(zone);
     const other = await starttls(estate, 'other.test');
     await estate.sink(2, other);
     await estate.sink(3, { ...other, ...change });
-    expect(await requireTls(estate)).toMatch(/altnames.*; undefined$/);
+    const known = words.startsWith('known') ? 'certificate-host-mismatch' : 'undefined';
+    expect(await requireTls(estate)).toMatch(new RegExp(`altnames.*; ${known}$`));
   });
 });
 
