@@ -82,7 +82,9 @@ function claims(queued: number): void {
     const times = Array.from({ length: 20 }, () => {
       const began = performance.now();
       const now = Date.now();
-      store.write([{ kind: 'claimDue', args: [{ transport, limit, now, claimUntil: now + leaseMilliseconds }] }]);
+      store.write([
+        { kind: 'claimDue', args: [{ transport, account: 'dev', limit, now, claimUntil: now + leaseMilliseconds }] },
+      ]);
       return performance.now() - began;
     }).toSorted((left, right) => left - right);
     return percentile(times, 0.5);

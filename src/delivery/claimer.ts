@@ -142,7 +142,7 @@ export class Claimer extends Part<ClaimerParts> {
     if (expiredOnly) limit = each;
     const messages = limit > 0 ? await this.#claimDue({ ...query, limit, expiredOnly }) : [];
     const isOver = 'waitMs' in admission && messages.length < each;
-    if (isOver) await this.#postpone({ ...turn, until: now + Math.max(1, Math.ceil(admission.waitMs)) });
+    if (isOver) await this.#postpone(turn, now + Math.max(1, Math.ceil(admission.waitMs)));
     for (const message of messages) this.parts.take(working, message, claimedAt);
     return 'claimed';
   }
@@ -156,9 +156,9 @@ export class Claimer extends Part<ClaimerParts> {
     }
   }
 
-  async #postpone(turn: ClaimTurn & { readonly until: number }): Promise<void> {
+  async #postpone(turn: ClaimTurn, until: number): Promise<void> {
     try {
-      await this.parts.spool.postpone([turn]);
+      await this.parts.spool.postpone(turn, until);
     } catch (thrown) {
       this.parts.log.error({ err: thrown }, 'Cannot put off what waits for a next hop that takes nothing');
     }

@@ -139,14 +139,10 @@ export interface WaitingLine extends ClaimTurn {
 }
 
 /** The question of `claimDue`; times in milliseconds since 1970. */
-export interface ClaimQuery {
+export interface ClaimQuery extends ClaimTurn {
   readonly now: number;
   readonly limit: number;
   readonly claimUntil: number;
-  /** Absent: recipients that have none. */
-  readonly transport?: string;
-  /** Absent: any account. */
-  readonly account?: string;
   /** Only messages that have expired, up to the first that has not: what waits for a next hop that is down must end, too. */
   readonly expiredOnly?: boolean;
 }
@@ -215,10 +211,10 @@ export interface SpoolDelivery {
     readonly limit: number;
     readonly except?: readonly string[];
   }): Promise<readonly ClaimTurn[]>;
-  /** Puts turns off, because the next hop takes nothing before then; they may come sooner where other recipients fall due. */
-  postpone(turns: readonly (ClaimTurn & { readonly until: number })[]): Promise<void>;
+  /** Puts a turn off, because the next hop takes nothing before then; it may come sooner where other recipients fall due. */
+  postpone(turn: ClaimTurn, until: number): Promise<void>;
   /**
-   * Claims up to `limit` messages with recipients of a transport that are due at `now` and not claimed, until `claimUntil`;
+   * Claims up to `limit` messages with recipients of a turn that are due at `now` and not claimed, until `claimUntil`;
    * those that have been due longest come first. Where both wait, a quarter are messages that were deferred before, the
    * others such as were never tried. Recipients under a hold are not claimed. The cost depends on what is claimed, not on how
    * many wait, in this transport or another.

@@ -7,6 +7,7 @@ import { defaultEventLimits, type EventLimits } from '../../src/spool/events/eve
 import { type ReportLimits, unlimitedReports } from '../../src/spool/reports/report.ts';
 import type { ClaimQuery, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
+import { claimAny } from '../support/claim-any.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 
 /** How the suite gets at a store. */
@@ -57,7 +58,7 @@ export function accountsContract(name: string, store: AccountsUnderTest): void {
 
     async function claim(query: Partial<ClaimQuery> = {}): Promise<readonly string[]> {
       const all = { now, limit: 100, claimUntil: now + leaseMilliseconds, transport: lane };
-      return ((await spool?.claimDue({ ...all, ...query })) ?? []).map(({ entry }) => entry.id).sort();
+      return (spool ? await claimAny(spool, { ...all, ...query }) : []).map(({ entry }) => entry.id).sort();
     }
 
     const idsOf = (entries: readonly SpoolEntry[]): readonly string[] => entries.map(({ id }) => id).sort();
@@ -83,7 +84,7 @@ export function accountsContract(name: string, store: AccountsUnderTest): void {
       expect(await turns()).toEqual(['one']);
       await spool?.release(two[0]?.id ?? '', ['bob@example.org']);
       expect(await turns()).toEqual(['one', 'two']);
-      await spool?.postpone([{ transport: lane, account: 'one', until: now + 5000 }]);
+      await spool?.postpone({ transport: lane, account: 'one' }, now + 5000);
       expect(await turns()).toEqual(['two']);
       // One whose turn has not come takes no place of one whose turn it is.
       for (let time = 0; time < 3; time += 1)

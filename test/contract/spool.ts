@@ -7,6 +7,7 @@ import { isKeyUsed } from '../../src/spool/idempotency-keys.ts';
 import type { DueMessage, Outcome, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { failedRetentionMilliseconds, leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { countStates, tallyOf, totalOf } from '../../src/spool/tally.ts';
+import { claimAny } from '../support/claim-any.ts';
 import fc from '../support/properties.ts';
 import { countsOf } from '../support/spool-counts.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
@@ -39,7 +40,7 @@ function attempt(entry: SpoolEntry, kind: Outcome['kind'], recipient?: string): 
 }
 
 function claimAll(spool: Spool, at = someTime): Promise<readonly DueMessage[]> {
-  return spool.claimDue({ now: at, limit: 100, claimUntil: at + leaseMilliseconds });
+  return claimAny(spool, { now: at, limit: 100, claimUntil: at + leaseMilliseconds });
 }
 
 /** Defines the suite for one store. */
@@ -125,7 +126,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       await Promise.all(entries.map((entry) => spool.add(entry, 0)));
       const claims = await Promise.all(
         Array.from({ length: 12 }, (_, index) =>
-          (index % 2 ? spool : other).claimDue({ now: someTime, limit: 7, claimUntil: lease }),
+          claimAny(index % 2 ? spool : other, { now: someTime, limit: 7, claimUntil: lease }),
         ),
       );
       const ids = claims.flat().map((claim) => claim.entry.id);
@@ -140,7 +141,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const early = spoolEntry({ acceptedAt: someTime - 2 });
       await spool.add(late, 0);
       await spool.add(early, 0);
-      const [first] = await spool.claimDue({ now: someTime, limit: 1, claimUntil: lease });
+      const [first] = await claimAny(spool, { now: someTime, limit: 1, claimUntil: lease });
       expect(first?.entry.id).toBe(early.id);
     });
 
@@ -167,15 +168,14 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       });
       for (const entry of [...before, both]) await spool.add(entry, 0);
       const query = { now: someTime, limit: 5, claimUntil: lease };
-      expect(await spool.claimDue({ ...query, transport: 'nobody' })).toEqual([]);
-      expect(await spool.claimDue(query)).toEqual([]);
-      const [live, ...others] = await spool.claimDue({ ...query, transport: 'live' });
+      expect(await claimAny(spool, { ...query, transport: 'nobody' })).toEqual([]);
+      const [live, ...others] = await claimAny(spool, { ...query, transport: 'live' });
       expect(others).toEqual([]);
       expect(live?.due.map(({ address }) => address)).toEqual(['a@example.org', 'c@example.org']);
       expect(live?.entry.recipients).toEqual(both.recipients);
       expect(live?.entry).not.toHaveProperty('transports');
       // What is claimed in one transport is not held in the other.
-      const dead = await spool.claimDue({ ...query, limit: 100, transport: 'dead' });
+      const dead = await claimAny(spool, { ...query, limit: 100, transport: 'dead' });
       expect(dead).toHaveLength(21);
       expect(dead.at(-1)?.due).toEqual([{ address: 'b@example.org', attempts: 0 }]);
     });
@@ -187,7 +187,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       await spool.record([attempt(deferred, 'deferred')]);
       await spool.release(released.id, released.recipients);
       const query = { now: someTime + 60_000, limit: 5, claimUntil: lease };
-      expect(await spool.claimDue({ ...query, transport: 'one' })).toHaveLength(2);
+      expect(await claimAny(spool, { ...query, transport: 'one' })).toHaveLength(2);
     });
 
     test('gives transports to those that wait for none of these, as many at a time as asked', async () => {
@@ -216,8 +216,8 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       ]).toEqual([4, 2, 0]);
       expect(new Set(asked)).toEqual(new Set(['dev bob@example.org', 'other bob@example.org']));
       const claim = { now: someTime, limit: 100, claimUntil: lease };
-      expect(await spool.claimDue({ ...claim, transport: 'there' })).toHaveLength(3);
-      expect(await spool.claimDue({ ...claim, transport: 'here' })).toHaveLength(6);
+      expect(await claimAny(spool, { ...claim, transport: 'there' })).toHaveLength(3);
+      expect(await claimAny(spool, { ...claim, transport: 'here' })).toHaveLength(6);
     });
 
     test('knows the recipients of each message apart from those of the others', async () => {
@@ -228,7 +228,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
         spoolEntry({ recipients: ['three@c.test'], transports: ['there'], account: 'other' }),
       ];
       for (const entry of [claimed, stray, other]) await spool.add(entry, 0);
-      expect(await spool.claimDue({ now: someTime, limit: 9, claimUntil: lease, transport: 'here' })).toHaveLength(1);
+      expect(await claimAny(spool, { now: someTime, limit: 9, claimUntil: lease, transport: 'here' })).toHaveLength(1);
       const query = { limit: 9, transports: ['here', 'there'], transportOf: () => 'here' };
       expect(await spool.giveTransports({ ...query, now: someTime })).toBe(1);
       // It is due now, however long the other one is in somebody's hands.
@@ -674,7 +674,7 @@ export function spoolContract(name: string, store: SpoolUnderTest): void {
       const results = await Promise.allSettled([...entries, twice].map((entry) => spool.add(entry, 0)));
       expect(results.filter((result) => result.status === 'rejected')).toHaveLength(1);
       expect(await countsOf(spool)).toEqual({ queued: 200, failed: 0 });
-      expect(await spool.claimDue({ now: someTime, limit: 500, claimUntil: lease })).toHaveLength(200);
+      expect(await claimAny(spool, { now: someTime, limit: 500, claimUntil: lease })).toHaveLength(200);
     });
 
     test('tells for 24 hours what a key was used for, and what was answered', async () => {

@@ -4,6 +4,7 @@ import { afterEach, describe, expect, test } from 'vitest';
 import type { HoldKind } from '../../src/spool/hold.ts';
 import type { ClaimTurn, DueMessage, Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
+import { claimAny } from '../support/claim-any.ts';
 import { attemptOf, someTime, spoolEntry } from '../support/spool-entry.ts';
 import type { SpoolUnderTest } from './spool.ts';
 
@@ -40,7 +41,7 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
 
     function claim(spool: Spool, turn: Partial<ClaimTurn> & { limit?: number; expiredOnly?: boolean } = {}) {
       const query = { now, limit: 100, claimUntil: now + leaseMilliseconds, transport: lane };
-      return spool.claimDue({ ...query, ...turn });
+      return claimAny(spool, { ...query, ...turn });
     }
 
     const ids = (claimed: readonly DueMessage[]): string[] => claimed.map(({ entry }) => entry.id);
@@ -157,7 +158,7 @@ export function turnsContract(name: string, store: SpoolUnderTest): void {
       const spool = await open();
       await add(spool, 1, { account: 'down' });
       await add(spool, 1, { account: 'up' });
-      await spool.postpone([{ transport: lane, account: 'down', until: now + 5000 }]);
+      await spool.postpone({ transport: lane, account: 'down' }, now + 5000);
       expect((await turns(spool)).map(({ account }) => account)).toEqual(['up']);
       now += 5000;
       expect(await turns(spool)).toHaveLength(2);

@@ -16,6 +16,7 @@ import type { Spool, SpoolEntry } from '../../src/spool/spool.ts';
 import { leaseMilliseconds } from '../../src/spool/spool-limits.ts';
 import { SqliteSpool } from '../../src/spool/sqlite/sqlite-spool.ts';
 import { testCertificate } from '../support/certificate.ts';
+import { claimAny } from '../support/claim-any.ts';
 import { FaultSink, type FaultSinkOptions } from '../support/fault-sink.ts';
 import { freePort } from '../support/free-port.ts';
 import { logLines } from '../support/log-lines.ts';
@@ -141,7 +142,7 @@ test('messages of many recipients are left to the spool when enough recipients a
   for (let count = 0; count < 60; count += 1) await send({ recipients });
   // A tenth of the share is kept for other accounts.
   expect(delivery.metrics().inHand).toBe(45);
-  const left = await spool.claimDue({ now, limit: 100, claimUntil: now + 1 });
+  const left = await claimAny(spool, { now, limit: 100, claimUntil: now + 1 });
   expect(left.map(({ due }) => due.length)).toEqual(Array.from({ length: 15 }, () => 1000));
 });
 
@@ -846,7 +847,7 @@ describe('shutdown', () => {
     expect(events.length).toBeGreaterThan(0);
     expect(counts.queued).toBe(20 - events.length);
     expect(sink.messages).toHaveLength(events.length);
-    expect(await spool.claimDue({ now, limit: 100, claimUntil: now + 1 })).toHaveLength(counts.queued);
+    expect(await claimAny(spool, { now, limit: 100, claimUntil: now + 1 })).toHaveLength(counts.queued);
     expect(delivery.metrics()).toMatchObject({ inHand: 0, connections: 0, contentBytes: 0 });
   });
 
@@ -865,7 +866,7 @@ describe('shutdown', () => {
     const { send, delivery, spool } = await run([smarthost(sink.port)]);
     await delivery.drain(0);
     await send();
-    await expect.poll(() => spool.claimDue({ now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
+    await expect.poll(() => claimAny(spool, { now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
     expect(sink.connections).toBe(0);
   });
 
@@ -881,7 +882,7 @@ describe('shutdown', () => {
     await expect.poll(() => sockets.size, waiting).toBe(1);
     await delivery.drain(30_000);
     expect(delivery.metrics()).toMatchObject({ inHand: 0, connections: 0 });
-    await expect.poll(() => spool.claimDue({ now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
+    await expect.poll(() => claimAny(spool, { now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
     // The connection that was being opened is gone, too.
     const [socket] = sockets;
     socket?.resume();
@@ -935,5 +936,5 @@ test('a claim that would not last for an attempt is given back', async () => {
   await send({ acceptedAt: now - leaseMilliseconds + 1000, expiresAt: now + 1000 });
   await expect.poll(() => delivery.metrics().inHand, waiting).toBe(0);
   expect(sink.messages).toHaveLength(0);
-  await expect.poll(() => spool.claimDue({ now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
+  await expect.poll(() => claimAny(spool, { now, limit: 10, claimUntil: now + 1 }), waiting).toHaveLength(1);
 });

@@ -112,7 +112,7 @@ test('a line ends its turn while another commits a message into it: the message 
   const client = await hold('LOCK TABLE spool_octets IN EXCLUSIVE MODE');
   const adding = one.add(entry(), later);
   await untilWaiting(client, 1);
-  const claiming = other.claimDue({ transport: 'out', now: later, limit: 1, claimUntil: later + hour });
+  const claiming = other.claimDue({ transport: 'out', account: 'dev', now: later, limit: 1, claimUntil: later + hour });
   await Promise.race([claiming, untilWaiting(client, 2)]);
   await client.query('COMMIT');
   await Promise.all([adding, claiming]);
@@ -130,7 +130,7 @@ test('a line ends its turn while another gives a recipient back: it is due at on
   const client = await hold('SELECT 1 FROM spool_recipients FOR UPDATE');
   const releasing = one.release(message.id, message.recipients);
   await untilWaiting(client, 1);
-  const claiming = other.claimDue({ transport: 'out', now, limit: 1, claimUntil: now + hour });
+  const claiming = other.claimDue({ transport: 'out', account: 'dev', now, limit: 1, claimUntil: now + hour });
   await Promise.race([claiming, untilWaiting(client, 2)]);
   await client.query('COMMIT');
   await Promise.all([releasing, claiming]);

@@ -26,6 +26,7 @@ import { secondAnswersContract } from '../contract/second-answers.ts';
 import { spoolContract } from '../contract/spool.ts';
 import { threadsContract } from '../contract/threads.ts';
 import { turnsContract } from '../contract/turns.ts';
+import { claimAny } from '../support/claim-any.ts';
 import { type PostgresServer, startPostgres } from '../support/postgres.ts';
 import { countsOf } from '../support/spool-counts.ts';
 import { attemptOf, spoolEntry } from '../support/spool-entry.ts';
@@ -140,7 +141,7 @@ describe('what a server may meet', () => {
     const large = entry({ recipients, body: Buffer.alloc(5 * 1024 * 1024, 'x') });
     await spool.add(large, 0);
     const now = Date.now() + 1000;
-    const [claimed, ...others] = await spool.claimDue({ now, limit: 5, claimUntil: now + 60_000 });
+    const [claimed, ...others] = await claimAny(spool, { now, limit: 5, claimUntil: now + 60_000 });
     expect([claimed?.due.length, others.length]).toEqual([1000, 0]);
     const reply = { code: 250, text: 'ok' };
     const ends = recipients.map((recipient) =>
@@ -402,9 +403,9 @@ describe('what a server may meet', () => {
     onTestFinished(() => wrong.close());
     await spool.add(entry(), Date.now() + 60_000);
     const query = (now: number) => ({ now, limit: 5, claimUntil: now + 60_000 });
-    expect(await wrong.claimDue(query(ahead.now()))).toEqual([]);
+    expect(await claimAny(wrong, query(ahead.now()))).toEqual([]);
     await wrong.add(entry({ acceptedAt: ahead.now() }), 0);
-    expect(await spool.claimDue(query(Date.now() + 2000))).toHaveLength(1);
+    expect(await claimAny(spool, query(Date.now() + 2000))).toHaveLength(1);
   });
 });
 turnsContract('PostgreSQL spool', { ...store, open: (clock) => store.open(clock), another: (clock) => opened(clock) });

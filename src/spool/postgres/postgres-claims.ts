@@ -43,10 +43,8 @@ const turns = `WITH RECURSIVE account AS (
     WHERE line.transport = $1::text AND line.account = ready.name AND line.ready_at <= $2::bigint AND ${lineIsFree}
     ORDER BY line.ready_at LIMIT greatest(1, $3::integer / (SELECT count(*) FROM ready))) AS turn
   ORDER BY turn.ready_at`;
-const freeLines = `SELECT line.account FROM spool_lines line
-  WHERE line.lane = $1::text AND ($2::text IS NULL OR line.account = $2::text) AND ${lineIsFree} ORDER BY line.ready_at`;
-const postpone = `UPDATE spool_lines line SET ready_at = new.ready_at FROM unnest($1::text[], $2::text[], $3::bigint[])
-    AS new (lane, account, ready_at) WHERE line.lane = new.lane AND line.account = new.account`;
+const freeLine = `SELECT 1 AS free FROM spool_lines line WHERE line.lane = $1::text AND line.account = $2::text AND ${lineIsFree}`;
+const postpone = 'UPDATE spool_lines SET ready_at = $3::bigint WHERE lane = $1::text AND account = $2::text';
 
 // `first` are the recipients of a line that are due first; `also` are the other due ones of their messages: `+ 0` keeps the
 // planner from the index of what is due, which would lead through the whole queue. Rows that another process is about to take
@@ -124,17 +122,7 @@ const release = inLines(`UPDATE spool_recipients SET
   WHERE message = $1::uuid AND address = ANY ($2::text[]) AND state = 0
   RETURNING ${lineColumns}`);
 
-/** By what lines are sorted, so that no two transactions wait for each other. */
-function keyOf({ transport, account }: ClaimTurn): string {
-  return `${transport} ${account}`;
-}
-
-interface Step {
-  readonly lane: string;
-  readonly account: string;
-  readonly limit: number;
-  readonly isDeferred: boolean;
-}
+type ClaimStep = (limit: number, isDeferred: boolean) => Promise<readonly DueMessage[]>;
 
 /** A column that is a list of objects in JSON. */
 function rowList(row: Row, column: string): readonly Row[] {
@@ -153,28 +141,17 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
     return rows.map((row) => ({ transport: text(row, 'lane'), account: text(row, 'account') }));
   }
 
-  async postpone(put: Parameters<Spool['postpone']>[0]): Promise<void> {
-    const lines = put.toSorted((one, other) => (keyOf(one) < keyOf(other) ? -1 : 1));
-    const times = lines.map(({ until }) => this.parts.clock.stored(until));
-    await this.parts.session.query(postpone, [...columnsOf(lines, 'transport', 'account'), times]);
+  async postpone({ transport, account }: ClaimTurn, until: number): Promise<void> {
+    await this.parts.session.query(postpone, [transport, account, this.parts.clock.stored(until)]);
   }
 
   async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
-    const { limit, transport: lane = '', account, now } = query;
-    const accounts =
-      lane === ''
-        ? ['']
-        : (await this.parts.session.query(freeLines, [lane, account ?? null])).map((row) => text(row, 'account'));
+    const { transport: lane, account, now } = query;
+    if ((await this.parts.session.query(freeLine, [lane, account])).length === 0) return [];
     const messages: DueMessage[] = [];
-    const looked: string[] = [];
     try {
-      for (const one of accounts) {
-        if (messages.length >= limit) break;
-        looked.push(one);
-        await this.#claimLine(query, { lane, account: one, limit: limit - messages.length }, messages);
-      }
-      const at = this.parts.clock.stored(now);
-      if (lane !== '' && looked.length > 0) await this.#endTurns(lane, looked, at);
+      await this.#claimLine(query, messages);
+      await this.#endTurns(lane, [account], this.parts.clock.stored(now));
     } catch (thrown) {
       if (messages.length === 0) throw thrown;
       const claimed = messages.map(({ entry: { id }, due }) => ({ id, addresses: due.map(({ address }) => address) }));
@@ -183,52 +160,47 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
     return messages;
   }
 
-  /** Claims of one line, once more as a new process where others took this one for dead. @param claimed gets what may be claimed */
-  async #claimLine(query: ClaimQuery, line: Omit<Step, 'isDeferred'>, claimed: DueMessage[]): Promise<void> {
+  /** Claims of the line, once more as a new process where others took this one for dead. @param claimed gets what may be claimed */
+  async #claimLine(query: ClaimQuery, claimed: DueMessage[]): Promise<void> {
     const process = await this.parts.register.id();
-    const before = claimed.length;
     try {
       await this.parts.session.transaction(async (send) => {
-        const claimStep = (step: Step) => this.#claim(send, { query, step, process });
-        for (const message of await this.#shared(claimStep, line)) claimed.push(message);
-        if (claimed.length > before) this.parts.register.sendPresence(send, process);
+        const claimStep: ClaimStep = (limit, isDeferred) => this.#claim(send, query, { limit, isDeferred, process });
+        for (const message of await this.#shared(claimStep, query.limit)) claimed.push(message);
+        if (claimed.length > 0) this.parts.register.sendPresence(send, process);
       }, true);
     } catch (thrown) {
-      if (!(thrown instanceof InDoubt)) claimed.length = before;
+      if (!(thrown instanceof InDoubt)) claimed.length = 0;
       if (!this.parts.register.isForgotten(thrown)) throw thrown instanceof InDoubt ? lostConnection(thrown) : thrown;
       await this.parts.register.renew(process);
-      await this.#claimLine(query, line, claimed);
+      await this.#claimLine(query, claimed);
     }
   }
 
-  /** Claims of one line: what was never tried comes first, and leaves its share to what was deferred. */
-  async #shared(
-    claimStep: (step: Step) => Promise<readonly DueMessage[]>,
-    line: Omit<Step, 'isDeferred'>,
-  ): Promise<readonly DueMessage[]> {
-    const { limit } = line;
+  /** Claims of the line: what was never tried comes first, and leaves its share to what was deferred. */
+  async #shared(claimStep: ClaimStep, limit: number): Promise<readonly DueMessage[]> {
     if (limit === 1) this.#singles = (this.#singles + 1) % deferredShare;
     const share = limit === 1 && this.#singles === 0 ? 1 : Math.floor(limit / deferredShare);
-    const again = await claimStep({ ...line, limit: share, isDeferred: true });
-    const first = await claimStep({ ...line, limit: limit - again.length, isDeferred: false });
+    const again = await claimStep(share, true);
+    const first = await claimStep(limit - again.length, false);
     const room = again.length < share ? 0 : limit - again.length - first.length;
-    const more = await claimStep({ ...line, limit: share === 0 ? limit - first.length : room, isDeferred: true });
+    const more = await claimStep(share === 0 ? limit - first.length : room, true);
     return [...first, ...again, ...more];
   }
 
-  /** Claims messages of one part of a line. @param claimed.process the number of this process */
+  /** Claims messages of one part of the line. @param part.process the number of this process */
   async #claim(
     send: Send,
-    { query, step, process }: { readonly query: ClaimQuery; readonly step: Step; readonly process: number },
+    { transport, account, now, claimUntil, expiredOnly }: ClaimQuery,
+    { limit, isDeferred, process }: { readonly limit: number; readonly isDeferred: boolean; readonly process: number },
   ): Promise<readonly DueMessage[]> {
-    const { lane, account, limit, isDeferred } = step;
     const { clock } = this.parts;
-    const [at, until] = [clock.stored(query.now), clock.stored(query.claimUntil)];
-    const flags = [isDeferred ? 1 : 0, query.expiredOnly ? 1 : 0];
+    const [at, until] = [clock.stored(now), clock.stored(claimUntil)];
+    const flags = [isDeferred ? 1 : 0, expiredOnly ? 1 : 0];
     const messages: DueMessage[] = [];
     for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
       const left = limit - messages.length;
-      const rows = await send(claim, [lane, account, at, left, until, process, ...flags]);
+      const rows = await send(claim, [transport, account, at, left, until, process, ...flags]);
       for (const row of rows) messages.push(this.#dueOf(row));
       if (rows.length === 0) break;
     }

@@ -126,26 +126,20 @@ export class RecipientClaims extends SpoolPart<
     return [];
   }
 
-  postpone(turns: Parameters<Spool['postpone']>[0]): void {
-    for (const { until, ...turn } of turns) this.lines.postpone(turn, this.clock.stored(until));
+  postpone(turn: ClaimTurn, until: number): void {
+    const line = this.lines.find(turn);
+    if (line) this.lines.statements.set.run(this.clock.stored(until), line.id);
   }
 
-  claimDue({ now, limit, claimUntil, transport = '', account, expiredOnly }: ClaimQuery): readonly DueMessage[] {
+  claimDue({ now, limit, claimUntil, expiredOnly = false, ...turn }: ClaimQuery): readonly DueMessage[] {
     const at = this.clock.stored(now);
     this.inFlight.settleDue(at);
-    const nobodys: Line = { id: 0, transport, account: account ?? '' };
-    const lines = transport === '' ? [nobodys] : this.lines.ofTransport(transport, account);
-    const messages: DueMessage[] = [];
-    for (const line of lines) {
-      if (messages.length >= limit) break;
-      if (this.#isParked(line)) continue;
-      const seqs = this.#pick(line.id, { at, limit: limit - messages.length, expiredOnly: expiredOnly === true });
-      for (const seq of seqs) {
-        const claimed = this.#claim(seq, line.id, { at, until: this.clock.stored(claimUntil) });
-        if (claimed) messages.push(claimed);
-      }
-      this.lines.endTurn(line.id, at);
-    }
+    const line = this.lines.find(turn);
+    if (!line || this.#isParked(line)) return [];
+    const until = this.clock.stored(claimUntil);
+    const seqs = this.#pick(line.id, { at, limit, expiredOnly });
+    const messages = seqs.flatMap((seq) => this.#claim(seq, line.id, { at, until }) ?? []);
+    this.lines.endTurn(line.id, at);
     return messages;
   }
 
@@ -204,7 +198,7 @@ export class RecipientClaims extends SpoolPart<
 
   /** Tells whether a hold keeps the whole line waiting, and if so takes it out of its turns. */
   #isParked(line: Line): boolean {
-    const hold = line.id === 0 ? undefined : this.parts.holds.current.ofLine(line);
+    const hold = this.parts.holds.current.ofLine(line);
     if (hold) this.lines.statements.park.run(hold.id, line.id);
     return hold !== undefined;
   }

@@ -39,7 +39,6 @@ function prepareLines(database: DatabaseSync) {
       FROM account WHERE name IS NOT NULL`,
     ready: `SELECT id, lane, account, ready_at FROM spool_lines
       WHERE hold = 0 AND transport = ? AND account = ? AND ready_at <= ? ORDER BY ready_at LIMIT ?`,
-    ofTransport: 'SELECT id, lane, account FROM spool_lines WHERE lane = ? ORDER BY account',
     next: 'SELECT min(lane) AS lane FROM spool_lines WHERE lane >= ?',
     // `attempts > 0` splits a line: what was never tried, and what was deferred, each in the order in which it is due.
     nextDue: `SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
@@ -129,11 +128,10 @@ export class Lines {
     return found;
   }
 
-  /** All lines of a transport, or the one of an account. */
-  ofTransport(transport: string, account?: string): readonly Line[] {
-    if (account === undefined) return this.statements.ofTransport.all(transport).map(lineOf);
+  /** The line of a turn; undefined where nobody waits in it. */
+  find({ transport, account }: ClaimTurn): Line | undefined {
     const found = this.statements.find.get(transport, account);
-    return found ? [{ id: integer(found, 'id'), transport, account }] : [];
+    return found && { id: integer(found, 'id'), transport, account };
   }
 
   /** Transports' names without domains, each once, in steps through the index. */
@@ -157,18 +155,11 @@ export class Lines {
 
   /** Ends a turn: the next comes when a recipient is due, behind all lines that wait. An empty line is removed. */
   endTurn(line: number, now: number): void {
-    if (line <= 0) return;
     const due = this.#nextDue(line);
     if (due !== undefined) return void this.statements.set.run(Math.max(due, now), line);
     this.statements.forget.run(line);
     this.#known.clear();
     this.#due.delete(line);
-  }
-
-  /** Puts a turn off until a stored time. */
-  postpone({ transport, account }: ClaimTurn, until: number): void {
-    const found = this.statements.find.get(transport, account);
-    if (found) this.statements.set.run(until, integer(found, 'id'));
   }
 
   /** Lets lines of holds that are gone have turns again, `limit` lines at most. @returns how many */

@@ -158,13 +158,8 @@ export const mail = [
     ['AND transport = ? AND account = ? AND', 'AND transport = ? AND ? IS NOT NULL AND'],
     ['AND account = name AND ready_at', 'AND ready_at'],
     ["integer(row, 'ready') === 1 && !except.has(name)", "integer(row, 'ready') === 1"],
-    [
-      'const found = this.statements.find.get(transport, account);\n    return found ?',
-      'const found = this.#sql.ofTransport.get(transport);\n    return found ?',
-    ],
   ]),
   ...of('spool/sqlite/sqlite-claims.ts', sqlite, [
-    ['this.lines.ofTransport(transport, account)', 'this.lines.ofTransport(transport)'],
     ['limit === 1 && this.#singles === 0 ? 1 : ', '', sqliteShare],
     [': Math.floor(limit / deferredShare)', ': 0', sqliteShare],
     ['this.#singles = (this.#singles + 1) % deferredShare', 'this.#singles = 0', sqliteShare],

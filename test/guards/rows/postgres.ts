@@ -11,8 +11,8 @@ export const postgresGuards = [
     ['name <> ALL ($4::text[]) AND (SELECT 1', '($4::text[]) IS NOT NULL AND (SELECT 1'],
     ['line.account = name AND line.ready_at', 'line.ready_at'],
     ['line.account = ready.name AND', ''],
-    ['($2::text IS NULL OR line.account = $2::text) AND', '($2::text IS NULL OR $2::text IS NOT NULL) AND'],
-    ['WHERE line.lane = new.lane AND line.account = new.account', 'WHERE line.lane = new.lane'],
+    ['line.account = $2::text AND', '$2::text IS NOT NULL AND'],
+    ["lane = $1::text AND account = $2::text'", "lane = $1::text AND $2::text IS NOT NULL'"],
     [
       'lane = $1::text AND account = $2::text AND ${triedBefore',
       'lane = $1::text AND $2::text IS NOT NULL AND ${triedBefore',

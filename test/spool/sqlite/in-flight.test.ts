@@ -87,7 +87,7 @@ const claimed = (now: number) =>
   (
     write({
       kind: 'claimDue',
-      args: [{ now, limit: 9, claimUntil: now + 1, transport: 'out#1' }],
+      args: [{ now, limit: 9, claimUntil: now + 1, transport: 'out#1', account: 'dev' }],
     }) as readonly DueMessage[]
   ).map(({ entry, due }) => [entry.id, ...due.map(({ address }) => address)]);
 

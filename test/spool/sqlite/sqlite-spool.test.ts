@@ -19,6 +19,7 @@ import { reportsContract } from '../../contract/reports.ts';
 import { spoolContract } from '../../contract/spool.ts';
 import { threadsContract } from '../../contract/threads.ts';
 import { turnsContract } from '../../contract/turns.ts';
+import { claimAny } from '../../support/claim-any.ts';
 import { countsOf } from '../../support/spool-counts.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 
@@ -98,7 +99,7 @@ describe('SQLite spool on disk', () => {
     expect(await second.recover()).toBe(2);
     expect((await second.load(small.id))?.body.equals(small.body)).toBe(true);
     expect((await second.load(big.id))?.body.equals(large)).toBe(true);
-    expect(await second.claimDue({ now: someTime, limit: 10, claimUntil: lease })).toHaveLength(2);
+    expect(await claimAny(second, { now: someTime, limit: 10, claimUntil: lease })).toHaveLength(2);
     await second.close();
   });
 
@@ -121,7 +122,7 @@ describe('SQLite spool on disk', () => {
     await spool.add(entry, lease);
     // A look for each would be 2,500,000,000 rows: more than the test's time.
     await spool.release(entry.id, entry.recipients);
-    const [claimed] = await spool.claimDue({ now: someTime, limit: 1, claimUntil: lease });
+    const [claimed] = await claimAny(spool, { now: someTime, limit: 1, claimUntil: lease });
     expect(claimed?.due).toHaveLength(50_000);
     await spool.close();
   });
@@ -205,7 +206,7 @@ describe('SQLite spool on disk', () => {
     });
     expect(await command.drop(dropped.id)).toBe(true);
     expect(await countsOf(server)).toEqual({ queued: 1, failed: 0 });
-    const claimed = await server.claimDue({ now: someTime, limit: 10, claimUntil: lease });
+    const claimed = await claimAny(server, { now: someTime, limit: 10, claimUntil: lease });
     expect(claimed.map((message) => message.entry.id)).toEqual([waiting.id]);
     await command.close();
     await server.close();
@@ -229,7 +230,7 @@ describe('SQLite spool on disk', () => {
     const reason = expect.stringContaining("The spool's thread ended unexpectedly");
     await expect(spool.add(spoolEntry(), lease)).rejects.toMatchObject({ name: 'Unavailable', message: reason });
     await expect(spool.add(spoolEntry({ body: large }), lease)).rejects.toThrow("The spool's thread ended");
-    await expect(spool.claimDue({ now: 0, limit: 1, claimUntil: 1 })).rejects.toThrow("The spool's thread ended");
+    await expect(claimAny(spool, { now: 0, limit: 1, claimUntil: 1 })).rejects.toThrow("The spool's thread ended");
     await spool.close();
     expect(lost).toEqual(["The spool's thread ended unexpectedly"]);
   });
@@ -298,7 +299,7 @@ describe('SQLite spool and other processes', () => {
     for (const [id = '', length] of promised) {
       expect((await spool.load(id))?.body.length).toBe(Number(length));
     }
-    const claimed = await spool.claimDue({ now: Date.now(), limit: 100_000, claimUntil: lease });
+    const claimed = await claimAny(spool, { now: Date.now(), limit: 100_000, claimUntil: lease });
     expect(claimed).toHaveLength(queued);
     expect(bodies()).toHaveLength(claimed.filter((message) => message.size > 256 * 1024).length);
     await spool.close();
@@ -341,12 +342,12 @@ describe('SQLite spool and other processes', () => {
     mkdirSync(join(folder, 'bodies'));
     writeFileSync(join(folder, 'bodies', 'being-written'), 'half a bod');
     expect(await spool.recover()).toBe(1);
-    expect(await spool.claimDue({ now: Date.now(), limit: 10, claimUntil: lease })).toEqual([]);
+    expect(await claimAny(spool, { now: Date.now(), limit: 10, claimUntil: lease })).toEqual([]);
     expect(bodies()).toEqual(['being-written']);
     other.process.kill('SIGKILL');
     await once(other.process, 'exit');
     expect(await spool.recover()).toBe(1);
-    expect(await spool.claimDue({ now: Date.now(), limit: 10, claimUntil: lease })).toHaveLength(1);
+    expect(await claimAny(spool, { now: Date.now(), limit: 10, claimUntil: lease })).toHaveLength(1);
     expect(bodies()).toEqual([]);
     await spool.close();
   });

@@ -67,7 +67,7 @@ test('a batch is one transaction', () => {
   const { outcomes } = store.write([
     add(10),
     add(10),
-    { kind: 'claimDue', args: [{ now: someTime, limit: 5, claimUntil: 1 }] },
+    { kind: 'claimDue', args: [{ transport: 'out', account: 'dev', now: someTime, limit: 5, claimUntil: 1 }] },
   ]);
   expect(outcomes.every((outcome) => 'value' in outcome)).toBe(true);
   expect(statements).toEqual(['BEGIN IMMEDIATE', 'COMMIT']);

@@ -39,12 +39,12 @@ export function claimed(
   query: ClaimQuery,
   { holds, singles }: { readonly holds: Holds; readonly singles: number },
 ): readonly DueMessage[] {
-  const { transport = '', account, now, limit, claimUntil, expiredOnly } = query;
+  const { transport, account, now, limit, claimUntil, expiredOnly } = query;
   const isWanted = (held: Held) => (recipient: HeldRecipient) =>
     recipient.transport === transport &&
-    (account === undefined || held.entry.account === account) &&
+    held.entry.account === account &&
     isDue(recipient, now) &&
-    !(transport === '' ? undefined : holdOf(held, recipient, holds));
+    !holdOf(held, recipient, holds);
   const dueTime = (held: Held): number => earliestOf(held.recipients.filter(isWanted(held)));
   const due = [...messages]
     .filter((held) => held.recipients.some(isWanted(held)))

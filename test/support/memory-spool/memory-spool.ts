@@ -114,16 +114,15 @@ export class MemorySpool implements Spool {
     return this.#lines.turns(query);
   }
 
-  async postpone(turns: Parameters<Spool['postpone']>[0]): Promise<void> {
+  async postpone(turn: ClaimTurn, until: number): Promise<void> {
     this.#checkOpen();
-    for (const { until, ...turn } of turns) this.#lines.endTurn(turn, until);
+    this.#lines.endTurn(turn, until);
   }
 
   async claimDue(query: ClaimQuery): Promise<readonly DueMessage[]> {
     this.#checkOpen();
     this.#prune(query.now);
-    const { transport = '', account, now } = query;
-    if (account !== undefined) this.#lines.endTurn({ transport, account }, now);
+    this.#lines.endTurn(query, query.now);
     if (query.limit === 1) this.#singles += 1;
     return claimed(this.#messages.values(), query, { holds: this.#lines.holds, singles: this.#singles });
   }
