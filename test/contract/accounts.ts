@@ -116,7 +116,11 @@ export function accountsContract(name: string, store: AccountsUnderTest): void {
       const entries = [await add('one'), await add('two')];
       const rule = { at: now, by: 'operator', why: '' };
       await spool?.addHold({ ...rule, kind: 'account', value: 'one' });
-      expect([await turns(), await claim()]).toEqual([['two'], idsOf(entries.slice(1))]);
+      expect([await turns(), await claim({ account: 'one' }), await claim()]).toEqual([
+        ['two'],
+        [],
+        idsOf(entries.slice(1)),
+      ]);
       await spool?.liftHold({ kind: 'account', value: 'one' });
       const [held, free] = [await add('three'), await add('three')];
       await spool?.addHold({ ...rule, kind: 'message', value: held.id });
