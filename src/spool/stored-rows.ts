@@ -5,7 +5,7 @@ import type { DsnRequest, RecipientRequest } from '../mail/envelope.ts';
 import { oneMessageId } from '../mail/message-ids.ts';
 import type { SmtpReply } from '../mail/smtp-reply.ts';
 import { type Hold, type Holds, holdKinds } from './hold.ts';
-import type { Origin, QueueItem, SpoolEntry, SpooledRecipient } from './spool.ts';
+import type { DueMessage, Origin, QueueItem, SpoolEntry, SpooledRecipient } from './spool.ts';
 import type { RecipientState } from './tally.ts';
 
 /** A message without its octets. */
@@ -133,6 +133,15 @@ export function entryOf(row: Row, recipients: readonly Row[], times: WallTimes):
     ...(row['signature_start'] === null
       ? {}
       : { platformSignature: { start: integer(row, 'signature_start'), end: integer(row, 'signature_end') } }),
+  };
+}
+
+/** Makes a claimed message of its row, those of all its recipients, and those of the claimed ones. */
+export function dueMessage(row: Row, recipients: readonly Row[], due: readonly Row[], times: WallTimes): DueMessage {
+  return {
+    entry: entryOf(row, recipients, times),
+    size: integer(row, 'size'),
+    due: due.map((one) => ({ address: text(one, 'address'), attempts: integer(one, 'attempts') })),
   };
 }
 

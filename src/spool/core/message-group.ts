@@ -6,7 +6,7 @@ import type { NotedMail, NotedOutcome } from '../reports/report.ts';
 import type { RetryCount, RetryPick, Spool, SpooledRecipient } from '../spool.ts';
 import { droppedEvent, requeuedEvent } from '../spool-events.ts';
 import type { EntryMeta } from '../stored-rows.ts';
-import { type AccountTally, addTally, countStates, emptyTally, type RecipientState, tallyOf } from '../tally.ts';
+import { addTally, countStates, emptyTally, type RecipientState, tallyOf } from '../tally.ts';
 
 /** A recipient as it was read. */
 export interface GroupRecipient extends Pick<SpooledRecipient, 'address' | 'state' | 'attempts'> {
@@ -51,23 +51,6 @@ export interface ChangedRecipient {
 }
 
 type RetryTimes = Parameters<Spool['retryMany']>[1];
-
-/** What a group has changed. A message that is gone is in `gone` alone. */
-export interface GroupChanges<Message extends GroupMessage> {
-  readonly gone: readonly Message[];
-  readonly recipients: readonly {
-    readonly message: Message;
-    readonly recipient: Message['recipients'][number];
-    readonly changed: ChangedRecipient;
-  }[];
-  /** Messages that have no queued recipient any more and are kept as failed. */
-  readonly failed: readonly { readonly message: Message; readonly endedAt: number }[];
-  /** Messages that were kept as failed and have a queued recipient again. */
-  readonly queuedAgain: readonly Message[];
-  readonly extended: readonly { readonly message: Message; readonly expiresAt: number }[];
-  /** What accounts have more by the changes. */
-  readonly tallies: readonly AccountTally[];
-}
 
 interface Work<Message extends GroupMessage> {
   readonly message: Message;
@@ -213,8 +196,8 @@ export class MessageGroup<Message extends GroupMessage> {
     );
   }
 
-  /** What has changed. */
-  changes(): GroupChanges<Message> {
+  /** What has changed. A message that is gone is in `gone` alone. */
+  changes() {
     const all = [...this.#byId.values()];
     const [gone, kept] = [all.filter(({ isGone }) => isGone), all.filter(({ isGone }) => !isGone)];
     const changed = kept.filter((work) => work.changed.some((one) => one));
@@ -225,17 +208,21 @@ export class MessageGroup<Message extends GroupMessage> {
     });
     return {
       gone: gone.map(({ message }) => message),
-      recipients: changed.flatMap(({ message, changed: own }) =>
-        message.recipients.flatMap((recipient, at) => {
+      recipients: changed.flatMap(({ message, changed: own }) => {
+        const all: readonly Message['recipients'][number][] = message.recipients;
+        return all.flatMap((recipient, at) => {
           const one = own[at];
           return one ? [{ message, recipient, changed: one }] : [];
-        }),
-      ),
+        });
+      }),
+      /** Messages that have no queued recipient any more and are kept as failed. */
       failed: counted.filter(({ after }) => after.queued === 0),
+      /** Messages that were kept as failed and have a queued recipient again. */
       queuedAgain: counted.flatMap(({ message, before, after }) =>
         after.queued > 0 && before.queued === 0 ? [message] : [],
       ),
       extended: kept.flatMap(({ message, expiresAt }) => (expiresAt === undefined ? [] : [{ message, expiresAt }])),
+      /** What accounts have more by the changes. */
       tallies: [
         ...gone.map(({ message }) => ({
           account: message.account,

@@ -6,7 +6,7 @@ import { type EntryMeta, entryOf, integer, stateNumbers, stateOf, text } from '.
 import type { TallyChanges } from '../tally.ts';
 import { entryColumns } from './postgres-queue.ts';
 import type { DatabaseClock } from './server/database-clock.ts';
-import type { Send } from './server/postgres-session.ts';
+import { columnsOf, type Send } from './server/postgres-session.ts';
 import { inLines, sendLinesShared } from './spool-lines.ts';
 
 /** A recipient as it was read here, with the line that it waits in, which may have become another since. */
@@ -112,19 +112,12 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
     for (const { account, ...more } of tallies) this.#parts.accounts.add(account, more);
     if (gone.length > 0) for (const sql of forget) void send(sql, [gone.map(({ id }) => id)]);
     this.#writeRecipients(send, recipients);
-    if (failed.length > 0) {
-      void send(keepFailures, [
-        failed.map(({ message }) => message.id),
-        failed.map(({ message }) => message.account),
-        failed.map(({ endedAt }) => this.#parts.clock.stored(endedAt)),
-      ]);
-    }
+    const { clock } = this.#parts;
+    const kept = failed.map(({ message, endedAt }) => ({ ...message, endedAt: clock.stored(endedAt) }));
+    if (kept.length > 0) void send(keepFailures, columnsOf(kept, 'id', 'account', 'endedAt'));
     if (queuedAgain.length > 0) void send(forgetFailures, [queuedAgain.map(({ id }) => id)]);
-    if (extended.length > 0)
-      void send(extend, [
-        extended.map(({ message }) => message.id),
-        extended.map(({ expiresAt }) => this.#parts.clock.stored(expiresAt)),
-      ]);
+    const longer = extended.map(({ message: { id }, expiresAt }) => ({ id, expiresAt: clock.stored(expiresAt) }));
+    if (longer.length > 0) void send(extend, columnsOf(longer, 'id', 'expiresAt'));
   }
 
   #writeRecipients(send: Send, rows: ReturnType<MessageChanges['changes']>['recipients']): void {
@@ -133,20 +126,17 @@ export class MessageChanges extends MessageGroup<LinedMessage> {
       send,
       rows.map(({ recipient: { lane, lineAccount: account } }) => ({ lane, account })),
     );
-    const changed = rows.map((row) => row.changed);
+    const { clock } = this.#parts;
+    const values = rows.map(({ message: { id }, recipient: { position }, changed: { reply, ...changed } }) => ({
+      ...{ id, position, state: stateNumbers[changed.state], attempts: changed.attempts },
+      nextAttemptAt: clock.stored(changed.nextAttemptAt),
+      endedAt: changed.endedAt === null ? null : clock.stored(changed.endedAt),
+      ...{ released: changed.isReleased ? 1 : 0, replied: reply ? 1 : 0 },
+      ...{ code: reply?.reply.code, enhanced: reply?.reply.enhanced, text: reply?.reply.text, host: reply?.host },
+    }));
     void send(changeRecipients, [
-      rows.map(({ message }) => message.id),
-      rows.map(({ recipient }) => recipient.position),
-      changed.map(({ state }) => stateNumbers[state]),
-      changed.map(({ attempts }) => attempts),
-      changed.map(({ nextAttemptAt }) => this.#parts.clock.stored(nextAttemptAt)),
-      changed.map(({ endedAt }) => (endedAt === null ? null : this.#parts.clock.stored(endedAt))),
-      changed.map(({ isReleased }) => (isReleased ? 1 : 0)),
-      changed.map(({ reply }) => (reply ? 1 : 0)),
-      changed.map(({ reply }) => reply?.reply.code ?? null),
-      changed.map(({ reply }) => reply?.reply.enhanced ?? null),
-      changed.map(({ reply }) => reply?.reply.text ?? null),
-      changed.map(({ reply }) => reply?.host ?? null),
+      ...columnsOf(values, 'id', 'position', 'state', 'attempts', 'nextAttemptAt', 'endedAt', 'released', 'replied'),
+      ...columnsOf(values, 'code', 'enhanced', 'text', 'host'),
     ]);
   }
 }

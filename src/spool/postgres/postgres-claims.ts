@@ -4,7 +4,7 @@
 import type { Row } from '../../base/database/database.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
-import { entryOf, integer, text } from '../stored-rows.ts';
+import { dueMessage, integer, text } from '../stored-rows.ts';
 import { entryColumns, isId } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
 import { ServerPart, type ServerParts } from './server/database-clock.ts';
@@ -201,21 +201,11 @@ export class PostgresClaims extends ServerPart<ServerParts & { readonly register
     for (let round = 0; round < mostRounds && messages.length < limit; round += 1) {
       const left = limit - messages.length;
       const rows = await send(claim, [transport, account, at, left, until, process, ...flags]);
-      for (const row of rows) messages.push(this.#dueOf(row));
+      for (const row of rows)
+        messages.push(dueMessage(row, rowList(row, 'recipients'), rowList(row, 'due_recipients'), clock));
       if (rows.length === 0) break;
     }
     return messages;
-  }
-
-  #dueOf(row: Row): DueMessage {
-    return {
-      entry: entryOf(row, rowList(row, 'recipients'), this.parts.clock),
-      size: integer(row, 'size'),
-      due: rowList(row, 'due_recipients').map((one) => ({
-        address: text(one, 'address'),
-        attempts: integer(one, 'attempts'),
-      })),
-    };
   }
 
   async giveTransports(query: Parameters<Spool['giveTransports']>[0]): Promise<number> {

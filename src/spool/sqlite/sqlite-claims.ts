@@ -3,7 +3,7 @@
 import type { Row } from '../../base/database/database.ts';
 import { type Hold, type HoldRule, Holds, requireRoom } from '../hold.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
-import { entryOf, holdsOf, integer, text } from '../stored-rows.ts';
+import { dueMessage, holdsOf, integer, text } from '../stored-rows.ts';
 import type { Line } from './sqlite-lines.ts';
 import type { StoredMessages } from './sqlite-messages.ts';
 import { SpoolPart, type SpoolTables } from './sqlite-tables.ts';
@@ -249,14 +249,6 @@ export class RecipientClaims extends SpoolPart<
         due.push(recipient);
       }
     }
-    if (due.length === 0) return undefined;
-    return {
-      entry: entryOf(row, this.statements.envelope.all(seq), this.clock),
-      size: integer(row, 'size'),
-      due: due.map((recipient) => ({
-        address: text(recipient, 'address'),
-        attempts: integer(recipient, 'attempts'),
-      })),
-    };
+    return due.length === 0 ? undefined : dueMessage(row, this.statements.envelope.all(seq), due, this.clock);
   }
 }

@@ -5,7 +5,6 @@ import type { Row } from '../../base/database/database.ts';
 import {
   type ChangedRecipient,
   type GivenOutcome,
-  type GroupChanges,
   type GroupMessage,
   type GroupRecipient,
   MessageGroup,
@@ -127,7 +126,8 @@ export class StoredMessages extends SpoolPart {
   }
 
   /** Writes what has changed, with the accounts' numbers and the list of messages kept as failed. */
-  apply({ gone, recipients, failed, queuedAgain, extended, tallies }: GroupChanges<StoredMessage>): void {
+  apply(changes: ReturnType<MessageGroup<StoredMessage>['changes']>): void {
+    const { gone, recipients, failed, queuedAgain, extended, tallies } = changes;
     for (const { account, ...more } of tallies) this.ledger.changes.add(account, more);
     for (const { id, seq, isBodyFile, isInBlock } of gone) {
       this.statements.forgetFailure.run(seq);
