@@ -2,6 +2,7 @@
 // see at once tells of itself in its commit (https://www.postgresql.org/docs/current/sql-notify.html). Such a message may be lost with a
 // connection, so whoever is told looks regularly as well.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { randomHex } from '../ids.ts';
 import { Part } from '../part.ts';
@@ -51,16 +52,14 @@ export class PostgresChanges
   implements Changes
 {
   readonly #listeners = new Map<string, Set<Calling>>();
-  #client: pg.Client | undefined;
-  #timer: NodeJS.Timeout | undefined;
-  #connecting: Promise<void> | undefined;
-  #isClosed = false;
+  readonly #closing = new AbortController();
+  #listening: Promise<void> | undefined;
 
   on(subject: string, listener: () => void): () => void {
     const calling = callingOf(listener);
     const all = this.#listeners.get(subject) ?? new Set<Calling>();
     this.#listeners.set(subject, all.add(calling));
-    if (!this.#client && !this.#connecting && !this.#isClosed) this.#connect();
+    this.#listening ??= this.#listen(this.#closing.signal);
     return () => {
       calling.stop();
       all.delete(calling);
@@ -69,65 +68,44 @@ export class PostgresChanges
 
   /** Ends the connection; nobody is called any more. */
   async close(): Promise<void> {
-    this.#isClosed = true;
-    clearTimeout(this.#timer);
+    this.#closing.abort();
     for (const all of this.#listeners.values()) for (const calling of all) calling.stop();
     this.#listeners.clear();
-    await this.#connecting;
-    await this.#client?.end().catch(() => undefined);
+    await this.#listening;
   }
 
-  #connect(): void {
-    this.#connecting = this.#open().then(
-      (client) => {
-        this.#connecting = undefined;
-        this.#client = client;
-        // What others changed while nobody listened.
-        for (const subject of this.#listeners.keys()) this.#told(subject);
-        this.#timer = setInterval(() => {
-          // A connection that does not answer is broken off, which `lost` hears of.
-          client.query('SELECT 1').catch(() => this.#lost(client));
-        }, aliveMs);
-      },
-      () => {
-        this.#connecting = undefined;
-        this.#again();
-      },
-    );
+  /** Listens on one connection after another. */
+  async #listen(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const client = singleClient(this.parts);
+      await this.#listenOn(client, signal).catch(() => undefined);
+      const ended = client.end().catch(() => undefined);
+      if (signal.aborted) await ended;
+      await sleep(againMs, undefined, { signal }).catch(() => undefined);
+    }
   }
 
-  async #open(): Promise<pg.Client> {
-    const client = singleClient({ url: this.parts.url, opened: this.parts.opened });
-    client.on('error', () => this.#lost(client));
+  /** @throws Error where the connection cannot be opened, once it is lost, or where it is given up */
+  async #listenOn(client: pg.Client, signal: AbortSignal): Promise<never> {
+    const lost = new AbortController();
+    client.on('error', () => lost.abort());
     client.on('notification', ({ payload = '' }) => {
       const [subject = '', from] = payload.split(' ');
       if (from !== self) this.#told(subject);
     });
-    try {
-      await client.connect();
-      const { rows } = await client.query<{ channel: string }>(`SELECT ${channel} AS channel`);
-      await client.query(`LISTEN "${(rows[0]?.channel ?? '').replaceAll('"', '""')}"`);
-      return client;
-    } catch (thrown) {
-      void client.end().catch(() => undefined);
-      throw thrown;
+    await client.connect();
+    const { rows } = await client.query<{ channel: string }>(`SELECT ${channel} AS channel`);
+    await client.query(`LISTEN "${(rows[0]?.channel ?? '').replaceAll('"', '""')}"`);
+    // What others changed while nobody listened.
+    for (const subject of this.#listeners.keys()) this.#told(subject);
+    for (const ended = AbortSignal.any([signal, lost.signal]); ; ) {
+      await sleep(aliveMs, undefined, { signal: ended, ref: false });
+      // A connection that does not answer is broken off.
+      await client.query('SELECT 1');
     }
   }
 
   #told(subject: string): void {
     for (const calling of this.#listeners.get(subject) ?? []) calling.call();
-  }
-
-  #lost(client: pg.Client): void {
-    if (this.#client !== client) return;
-    this.#client = undefined;
-    clearInterval(this.#timer);
-    void client.end().catch(() => undefined);
-    this.#again();
-  }
-
-  #again(): void {
-    if (this.#isClosed) return;
-    this.#timer = setTimeout(() => this.#connect(), againMs);
   }
 }

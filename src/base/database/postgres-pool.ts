@@ -144,16 +144,6 @@ export function singleClient(options: OpenPostgresOptions, changes: pg.ClientCon
  * @throws what keeps the server from being used
  */
 export async function lookAtServer(pool: pg.Pool, options: OpenPostgresOptions, signal?: AbortSignal): Promise<void> {
-  try {
-    await lookAnew(options, signal);
-  } catch (thrown) {
-    if (errorCode(thrown) !== tooManyConnections) throw thrown;
-    await requireUsable(pool);
-  }
-}
-
-/** Opens a connection, asks the server how it is, and closes it. @throws what keeps a new connection from being used */
-async function lookAnew(options: OpenPostgresOptions, signal?: AbortSignal): Promise<void> {
   // Those to servers of which the one that takes changes is looked for are given up as well.
   const opened = signal ? new ServerConnections() : options.opened;
   const client = singleClient({ ...options, ...(opened ? { opened } : {}) }, { query_timeout: connectMs });
@@ -165,7 +155,8 @@ async function lookAnew(options: OpenPostgresOptions, signal?: AbortSignal): Pro
     void client.end().catch(() => undefined);
   } catch (thrown) {
     breakOff(client);
-    throw thrown;
+    if (errorCode(thrown) !== tooManyConnections) throw thrown;
+    await requireUsable(pool);
   } finally {
     signal?.removeEventListener('abort', giveUp);
   }

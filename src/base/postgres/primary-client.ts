@@ -58,18 +58,14 @@ export class PrimaryFinder extends Part<FinderOptions> {
   }
 
   async #look(): Promise<ServerHost> {
-    const looks = this.parts.hosts.map((host) => this.#lookAt(host));
     try {
-      this.#known = await Promise.any(looks);
+      this.#known = await Promise.any(this.parts.hosts.map((host) => this.#lookAt(host)));
       return this.#known;
-    } catch {
-      const ends = await Promise.allSettled(looks);
-      const words = ends.map((end, index) => {
-        const reason = end.status === 'rejected' ? errorMessage(end.reason) : 'ended';
-        return `${hostName(this.parts.hosts[index] ?? {})}: ${reason}`;
-      });
+    } catch (thrown) {
+      const errors: readonly unknown[] = thrown instanceof AggregateError ? thrown.errors : [thrown];
+      const words = errors.map((error, at) => `${hostName(this.parts.hosts[at] ?? {})}: ${errorMessage(error)}`);
       const error = new Error(`none of the servers takes changes: ${words.join('; ')}`);
-      const codes = ends.map((end) => (end.status === 'rejected' ? errorCode(end.reason) : undefined));
+      const codes = errors.map(errorCode);
       const code = codes.includes(tooManyConnections) ? tooManyConnections : allRefuse(codes);
       throw code === undefined ? error : Object.assign(error, { code });
     }
