@@ -1,7 +1,7 @@
 // Counts what happens by account and minute, in memory and every two seconds in the database: a killed process loses what came since.
 // Once a minute it tells how much waits, for each account and for all; every process tells the same, and the last one counts.
 
-import { setTimeout as sleep } from 'node:timers/promises';
+import { setInterval } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { errorMessage } from '../../base/errors.ts';
 import { onceAtATime } from '../../base/load/once-at-a-time.ts';
@@ -28,14 +28,10 @@ export const keptMinutes = 24 * 60;
 /** Does work, which must not reject, with a pause before each time. @returns ends that, and waits for what is under way */
 function again(pauseMs: number, work: () => Promise<void>): () => Promise<void> {
   const ended = new AbortController();
-  const { signal } = ended;
   const run = async (): Promise<void> => {
-    while (!signal.aborted) {
-      await sleep(pauseMs, undefined, { signal, ref: false }).catch(() => undefined);
-      if (!signal.aborted) await work();
-    }
+    for await (const _ of setInterval(pauseMs, undefined, { signal: ended.signal, ref: false })) await work();
   };
-  const running = run();
+  const running = run().catch(() => undefined);
   return async () => {
     ended.abort();
     await running;

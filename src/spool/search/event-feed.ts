@@ -1,5 +1,6 @@
 // What all event stores share: it tells listeners, wakes followers, and gathers refusals for commits of their own.
 
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Clock } from '../../base/clock.ts';
 import { Counts } from '../../base/counts.ts';
 import { FairFifo } from '../../base/fifo.ts';
@@ -251,17 +252,9 @@ export class EventFeed extends Part<FeedParts & { readonly table: EventTable }> 
 
   /** Waits for a commit of this process that has what is followed, for at most `pollMs`. */
   async #nextCommit(follower: Follower, signal: AbortSignal): Promise<void> {
-    await new Promise<void>((resolve) => {
-      const wake = (): void => {
-        clearTimeout(patience);
-        signal.removeEventListener('abort', wake);
-        follower.wake = () => undefined;
-        resolve();
-      };
-      const patience = setTimeout(wake, pollMs);
-      signal.addEventListener('abort', wake);
-      follower.wake = wake;
-      if (signal.aborted) wake();
-    });
+    const woken = new AbortController();
+    follower.wake = () => woken.abort();
+    await sleep(pollMs, undefined, { signal: AbortSignal.any([signal, woken.signal]) }).catch(() => undefined);
+    follower.wake = () => undefined;
   }
 }
