@@ -45,6 +45,11 @@ function details(changes: Partial<JournalDetails> = {}): JournalDetails {
   };
 }
 
+/** The id of a refusal at `someTime`. @param digits its last two */
+function idOf(digits: string): string {
+  return `${uuidv7(someTime).slice(0, 14)}7000-8000-0000000000${digits}`;
+}
+
 /** Defines the suite for one store. */
 export function journalContract(name: string, store: JournalUnderTest): void {
   describe(`journal of ${name}`, () => {
@@ -250,7 +255,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       await spool.add(two, someTime);
       const violations = ['User-Agent', 'X\0Y'].map((name) => ({ code: 'E_HEADER_NOT_ALLOWED', message: 'no', name }));
       const refused = { clientAddress: '192.0.2.2', violations, journal: details() };
-      const three = uuidv7(someTime);
+      const three = idOf('03');
       await refuse(spool, journal, three, refused);
       for (let round = 0; round < 2; round += 1) {
         expect(await ids(journal)).toEqual([three, two.id, one.id]);
@@ -296,7 +301,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       const own = details({ octets, body: large });
       for (let at = 0; at < 15; at += 1)
         await spool.add(spoolEntry({ acceptedAt: someTime + at, body: large, journal: own }), someTime);
-      await refuse(spool, journal, '01990000-0000-7000-8000-000000000001', { journal: own });
+      await refuse(spool, journal, idOf('01'), { journal: own });
       const kept = await journal.state();
       expect(kept.octets).toBeGreaterThan(1_000_000);
       expect(kept.octets).toBeLessThan(2_100_000);
@@ -319,7 +324,7 @@ export function journalContract(name: string, store: JournalUnderTest): void {
       const { spool, journal } = await open({ keepDays: 10, maxOctets: 250, refusals: 2 });
       for (let at = 0; at < 4; at += 1)
         await spool.add(spoolEntry({ acceptedAt: someTime + at, journal: details() }), someTime);
-      for (let at = 0; at < 4; at += 1) await refuse(spool, journal, `01990000-0000-7000-8000-00000000000${at}`);
+      for (let at = 0; at < 4; at += 1) await refuse(spool, journal, idOf(`0${at}`));
       while (await journal.tend(now));
       expect((await ids(journal, { outcome: 'refused' })).map((id) => id.at(-1))).toEqual(['3', '2']);
       const { items } = await journal.list({ limit: 100 });
@@ -340,7 +345,6 @@ export function journalContract(name: string, store: JournalUnderTest): void {
 
     test('of too many copies the account’s own go, whatever their verdict, and no refusals for them', async () => {
       const { spool, journal } = await open({ refusals: 2, copies: 3 });
-      const idOf = (digits: string): string => `01990000-0000-7000-8000-0000000000${digits}`;
       const left = async (query: Partial<JournalQuery>) => (await ids(journal, query)).map((id) => id.slice(-2));
       await refuse(spool, journal, idOf('a0'), { account: 'other', shadow: true });
       for (const digits of ['b0', 'b1']) await refuse(spool, journal, idOf(digits));
@@ -369,7 +373,6 @@ export function journalContract(name: string, store: JournalUnderTest): void {
 
     test('of too many refusals the account’s own go, though another has older ones', async () => {
       const { spool, journal } = await open({ refusals: 2 });
-      const idOf = (digits: string): string => `01990000-0000-7000-8000-0000000000${digits}`;
       const left = async (account: string) => (await ids(journal, { account })).map((id) => id.slice(-2));
       // A store may tend once a minute, and one account at a time.
       const tend = async (): Promise<void> => {

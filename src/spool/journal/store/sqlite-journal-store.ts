@@ -1,7 +1,7 @@
 // The journal in SQLite, on a connection of its own, so that no search keeps messages waiting. The newest rows, not in the index yet, are
 // read one by one; others are found by the index, by outcome or, where every row fits, by number. What one page reads is bounded.
 
-import type { Database, Queryable, Row } from '../../../base/database/database.ts';
+import type { Database, Queryable } from '../../../base/database/database.ts';
 import type { Journal, JournalItem, JournalLimits, JournalPage, JournalQuery, Removed } from '../journal.ts';
 import { outcomeNumbers } from '../journal-row.ts';
 import { contentOf, itemColumns, itemOf, rangeOf, readersOf } from './item-of.ts';
@@ -30,52 +30,6 @@ function sourceOf(query: JournalQuery, words: readonly string[] | undefined) {
   return match === undefined ? { sql: plain, values: [] } : { sql: byWords, values: [match] };
 }
 
-/** The rows that one query finds. @param last the number of the row that was examined last */
-function pageOf(query: JournalQuery, words: readonly string[] | undefined, last: number) {
-  const items: JournalItem[] = [];
-  const page = {
-    ...{ items, last, isFull: false },
-    /** Rows that it still takes. */
-    wanted: (): number => query.limit - items.length,
-    look(rows: readonly Row[]): void {
-      for (const row of rows) {
-        const item = itemOf(row);
-        page.last = item.seq;
-        if (isWanted(item, query, words)) items.push(item);
-        page.isFull = items.length === query.limit;
-        if (page.isFull) return;
-      }
-    },
-  };
-  return page;
-}
-
-/** What rows are read for, and between which numbers. */
-interface Reading {
-  readonly page: ReturnType<typeof pageOf>;
-  readonly low: number;
-  readonly high: number;
-}
-
-/** Reads rows of a source from high to low. @returns whether all were examined */
-async function readDown(
-  database: Queryable,
-  { sql, values }: ReturnType<typeof sourceOf>,
-  { page, low, high }: Reading,
-): Promise<boolean> {
-  let next = high;
-  // Most often the first rows are the page.
-  let most = page.wanted();
-  for (let examined = 0; examined < readForPage && next >= low; examined += most, most = readAtOnce) {
-    const rows = await database.query(sql, [low, next, most, ...values]);
-    page.look(rows);
-    if (page.isFull) return page.last <= low;
-    if (rows.length < most) return true;
-    next = page.last - 1;
-  }
-  return next < low;
-}
-
 async function findRows(database: Queryable, query: JournalQuery): Promise<JournalPage> {
   const words = query.text === undefined ? undefined : searchedWords(query.text);
   if (words?.length === 0) return { items: [] };
@@ -83,15 +37,27 @@ async function findRows(database: Queryable, query: JournalQuery): Promise<Journ
     coalesce((SELECT seq FROM journal ORDER BY seq DESC LIMIT 1), 0) AS newest FROM journal_state`);
   const [indexed, newest] = [Number(state?.['indexed'] ?? 0), Number(state?.['newest'] ?? 0)];
   const [low, high] = await rangeOf(database, query, newest);
-  const page = pageOf(query, words, high + 1);
-  const behind = Math.max(low, indexed + 1);
-  const isTailRead =
-    high < behind || (await readDown(database, { sql: plain, values: [] }, { page, low: behind, high }));
-  const rest = Math.min(high, indexed);
-  if (!isTailRead || page.isFull) return { items: page.items, next: page.last };
-  if (rest < low) return { items: page.items };
-  const isWhole = await readDown(database, sourceOf(query, words), { page, low, high: rest });
-  return { items: page.items, ...(isWhole ? {} : { next: page.last }) };
+  const items: JournalItem[] = [];
+  const parts = [
+    { sql: plain, values: [], from: Math.max(low, indexed + 1), next: high },
+    { ...sourceOf(query, words), from: low, next: Math.min(high, indexed) },
+  ];
+  for (const { sql, values, from, ...part } of parts) {
+    let { next } = part;
+    // Most often the first rows are the page.
+    let most = query.limit - items.length;
+    for (let examined = 0; next >= from; examined += most, most = readAtOnce) {
+      if (examined >= readForPage) return { items, next: next + 1 };
+      const rows = await database.query(sql, [from, next, most, ...values]);
+      for (const item of rows.map(itemOf)) {
+        next = item.seq - 1;
+        if (isWanted(item, query, words)) items.push(item);
+        if (items.length === query.limit) return { items, ...(next < low ? {} : { next: item.seq }) };
+      }
+      if (rows.length < most) break;
+    }
+  }
+  return { items };
 }
 
 const stateOf = `SELECT octets + (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq > indexed) AS octets,

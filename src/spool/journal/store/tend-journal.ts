@@ -4,16 +4,12 @@
 import type { Change, Database } from '../../../base/database/database.ts';
 import { Part } from '../../../base/part.ts';
 import type { JournalLimits, JournalQuery, Removed } from '../journal.ts';
-import { outcomeNumbers } from '../journal-row.ts';
+import { leastIdOf, outcomeNumbers } from '../journal-row.ts';
 import { fillWords, matchOf } from './words.ts';
 
 /** Octets of content that are removed in one slice, about: each of its pages costs time. */
 const octetsAtOnce = 8_388_608;
 const dayMs = 86_400_000;
-/** A row that is later than now by more than this was written while the clock was wrong. */
-const futureMs = dayMs;
-/** How long is waited before rows are looked through for one that is not from the future, in milliseconds. */
-const searchPauseMs = 60_000;
 
 const waiting = `SELECT state.indexed, max(rows.seq) AS last, coalesce(sum(rows.octets), 0) AS octets FROM journal_state state
   LEFT JOIN (SELECT seq, octets FROM journal WHERE seq > (SELECT indexed FROM journal_state) ORDER BY seq LIMIT $1) rows`;
@@ -98,13 +94,12 @@ export class SqliteTender extends Part<{
   readonly #jobs: readonly ((now: number) => Promise<boolean>)[] = [
     () => this.#fill(),
     () => this.#removeContent(),
-    (now) => this.#removeAged(now - this.parts.limits.keepDays * dayMs, now + futureMs),
+    (now) => this.#removeAged(now - this.parts.limits.keepDays * dayMs),
     () => this.#removeMany('refusals', { outcome: 'refused', shadow: false }),
     () => this.#removeMany('copies', { shadow: true }),
     () => this.#mergeWords(),
   ];
   #turn = 0;
-  #searchedAt = Number.NEGATIVE_INFINITY;
 
   /** Does one slice of what is to be done, of each kind in turn. @returns whether there may be more to do */
   async tend(now: number): Promise<boolean> {
@@ -145,21 +140,16 @@ export class SqliteTender extends Part<{
   async #removeContent(): Promise<boolean> {
     const pace = this.#paces.content;
     const [state] = await this.parts.database.query('SELECT octets, indexed FROM journal_state');
-    let surplus = Number(state?.['octets'] ?? 0) - this.parts.limits.maxOctets;
+    const surplus = Number(state?.['octets'] ?? 0) - this.parts.limits.maxOctets;
     if (surplus <= 0) return false;
     const rows = await this.parts.database.query(
-      `SELECT c.seq, j.octets FROM journal_content c JOIN journal j ON j.seq = c.seq WHERE c.seq <= $1
-       ORDER BY c.seq LIMIT $2`,
-      [Number(state?.['indexed'] ?? 0), pace.rows],
+      `SELECT seq FROM (SELECT seq, octets, sum(octets) OVER (ORDER BY seq) AS sum
+         FROM (SELECT c.seq, j.octets FROM journal_content c JOIN journal j ON j.seq = c.seq WHERE c.seq <= $1
+           ORDER BY c.seq LIMIT $2))
+       WHERE sum - octets < $3 ORDER BY seq`,
+      [Number(state?.['indexed'] ?? 0), pace.rows, Math.min(surplus, octetsAtOnce)],
     );
-    const gone: number[] = [];
-    let freed = 0;
-    for (const row of rows) {
-      if (surplus <= 0 || freed >= octetsAtOnce) break;
-      gone.push(Number(row['seq']));
-      freed += Number(row['octets']);
-      surplus -= Number(row['octets']);
-    }
+    const gone = rows.map(({ seq }) => Number(seq));
     if (gone.length === 0) return false;
     const params = [JSON.stringify(gone)];
     const statements = [
@@ -172,32 +162,14 @@ export class SqliteTender extends Part<{
     return true;
   }
 
-  /** Removes some rows that are too old: what stands before an old row is old, also where the clock was ahead meanwhile. */
-  async #removeAged(oldest: number, future: number): Promise<boolean> {
-    const last = await this.#lastAged(oldest, future);
-    if (last === undefined) return false;
+  /** Removes some rows that are too old by their ids; where a clock was ahead meanwhile, its rows stay for so much longer. */
+  async #removeAged(oldest: number): Promise<boolean> {
     const rows = await this.parts.database.query(
-      `SELECT seq, at FROM journal WHERE seq <= (SELECT indexed FROM journal_state)
-       AND seq < (SELECT max(seq) FROM journal) ORDER BY seq LIMIT $1`,
-      [this.#paces.rows.rows],
+      `SELECT seq FROM journal WHERE id < $1 AND seq <= (SELECT indexed FROM journal_state)
+       AND seq < (SELECT max(seq) FROM journal) ORDER BY id LIMIT $2`,
+      [leastIdOf(Math.max(0, oldest)), this.#paces.rows.rows],
     );
-    const end = rows.findLastIndex(({ seq, at }) => Number(seq) <= last || Number(at) < oldest);
-    return await this.#remove('aged', rows.slice(0, end + 1));
-  }
-
-  /** A row that is too old; undefined where the first row that can be told by its time is not. */
-  async #lastAged(oldest: number, future: number): Promise<number | undefined> {
-    const [first] = await this.parts.database.query('SELECT seq, at FROM journal ORDER BY seq LIMIT 1');
-    if (!first) return undefined;
-    if (Number(first['at']) <= future) return Number(first['at']) < oldest ? Number(first['seq']) : undefined;
-    // There may be very many from the future.
-    if (performance.now() - this.#searchedAt < searchPauseMs) return undefined;
-    const [known] = await this.parts.database.query('SELECT seq, at FROM journal WHERE at <= $1 ORDER BY seq LIMIT 1', [
-      future,
-    ]);
-    const isAged = known !== undefined && Number(known['at']) < oldest;
-    if (!isAged) this.#searchedAt = performance.now();
-    return isAged ? Number(known['seq']) : undefined;
+    return await this.#remove('aged', rows);
   }
 
   /** Removes some rows of a kind, of an account that has too many. @param those how the index finds them */
