@@ -89,19 +89,13 @@ export interface Database extends Queryable {
    */
   transaction<T>(work: (transaction: Transaction) => Promise<T>): Promise<T>;
   /**
-   * Runs changes in one transaction without coming back to the caller between them, so that others wait for its lock no longer
-   * than the changes themselves take, however busy this thread is. All of them are kept, or none.
-   * @returns how long they took, in milliseconds, without the wait for the lock; once they are on disk
+   * Runs a change, and where it changed a row the others with it: all of them are kept, or none. Where the database is embedded nothing
+   * comes back to the caller between them, so that others wait for its lock no longer than the changes themselves take, however busy this
+   * thread is; and those that wait for the lock together share a sync of the disk.
+   * @returns how long they took, in milliseconds, without the wait for the lock, once they are on disk; undefined where no row was changed
    * @throws like `query`
    */
-  atOnce(changes: readonly Change[]): Promise<number>;
-  /**
-   * Runs a change, and where it changed a row the others with it: all of them are kept, or none. One way to the database where it is
-   * embedded, and those that wait for its lock together share a sync of the disk.
-   * @returns whether it changed a row, once that is on disk
-   * @throws like `query`
-   */
-  runWith(first: Change, others: readonly Change[]): Promise<boolean>;
+  runWith(first: Change, others: readonly Change[]): Promise<number | undefined>;
   /** Brings an owner's tables up to date beside others. @throws Error where they are newer; Unavailable where others keep one locked */
   migrate(migrations: Migrations): Promise<void>;
   /** Has all that waits for a silent server, now and later, fail with Unavailable, so that `close` ends soon. Absent without one. */

@@ -71,19 +71,12 @@ class PostgresDatabase implements Database {
     return (await this.#asked(() => told(this.#pool.query(sql, params.map(driverValue))))).rowCount ?? 0;
   }
 
-  async atOnce(changes: readonly Change[]): Promise<number> {
-    const began = performance.now();
-    await this.transaction(async (transaction) => {
-      for (const { sql, params = [] } of changes) await transaction.run(sql, params);
-    });
-    return performance.now() - began;
-  }
-
-  runWith({ sql, params = [] }: Change, others: readonly Change[]): Promise<boolean> {
+  runWith({ sql, params = [] }: Change, others: readonly Change[]): Promise<number | undefined> {
     return this.transaction(async (transaction) => {
-      if ((await transaction.run(sql, params)) === 0) return false;
+      const began = performance.now();
+      if ((await transaction.run(sql, params)) === 0) return undefined;
       for (const other of others) await transaction.run(other.sql, other.params ?? []);
-      return true;
+      return performance.now() - began;
     });
   }
 

@@ -10,13 +10,13 @@ import { type DatabaseFailure, errorOf } from './sqlite-errors.ts';
 
 // What the two threads say to each other: requests and replies, many in one message.
 
-/** Which result of a statement is wanted: its rows, the number of rows it changed, an Attempt, or how many milliseconds all took. */
-export type Wanted = 'rows' | 'changes' | 'attempt' | 'time';
+/** Which result of a statement is wanted: its rows, the number of rows it changed, or an Attempt. */
+export type Wanted = 'rows' | 'changes' | 'attempt';
 
 /** A request of the main thread to the worker. The reply has the same `id`. */
 export type DatabaseRequest = { readonly id: number } & (
   | ({ readonly kind: 'read' } & Change)
-  /** A change outside a transaction, and `more` where it changed a row or the time is wanted. What waits together shares a transaction. */
+  /** A change outside a transaction, with what `runWith` runs besides. What waits together shares a transaction. */
   | ({ readonly kind: 'write'; readonly wanted: Wanted; readonly more?: readonly Change[] } & Change)
   /** Begins a transaction, whose id is the request's. The reply comes once it has begun. */
   | { readonly kind: 'begin' }
@@ -136,12 +136,9 @@ class SqliteDatabase implements Database {
     return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', sql, params }));
   }
 
-  async atOnce([first, ...more]: readonly Change[]): Promise<number> {
-    return first ? Number(await this.#fromOutside({ kind: 'write', wanted: 'time', ...first, more })) : 0;
-  }
-
-  async runWith(first: Change, others: readonly Change[]): Promise<boolean> {
-    return Number(await this.#fromOutside({ kind: 'write', wanted: 'changes', ...first, more: others })) > 0;
+  async runWith(first: Change, others: readonly Change[]): Promise<number | undefined> {
+    const took = await this.#fromOutside({ kind: 'write', wanted: 'changes', ...first, more: others });
+    return typeof took === 'number' ? took : undefined;
   }
 
   async migrate(migrations: Migrations): Promise<void> {

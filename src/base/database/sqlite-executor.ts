@@ -240,8 +240,7 @@ export class SqliteExecutor {
   #writeTogether(): void {
     const replies: DatabaseReply[] = [];
     for (let head = this.#queue[0]; head?.kind === 'write'; head = this.#queue[0]) {
-      // What is timed begins a transaction, so that none has several of them.
-      if (replies.length >= (head.wanted === 'time' ? 1 : mostTogether)) break;
+      if (replies.length >= mostTogether) break;
       this.#next();
       replies.push(this.#savepoint(head));
       if (!this.#database.isTransaction) break;
@@ -253,14 +252,14 @@ export class SqliteExecutor {
   }
 
   #savepoint(request: Of<'write'>): DatabaseReply {
-    const { id, wanted, more = [] } = request;
+    const { id, wanted, more } = request;
     const began = performance.now();
     try {
       this.#database.exec('SAVEPOINT one');
       const value = this.#writing.run(request, wanted);
-      if (value !== 0 || wanted === 'time') for (const other of more) this.#writing.run(other, 'changes');
+      if (value !== 0) for (const other of more ?? []) this.#writing.run(other, 'changes');
       this.#database.exec('RELEASE one');
-      return { id, value: wanted === 'time' ? performance.now() - began : value };
+      return { id, value: !more ? value : value === 0 ? undefined : performance.now() - began };
     } catch (thrown) {
       if (this.#database.isTransaction) this.#database.exec('ROLLBACK TO one; RELEASE one');
       return { id, failure: failureOf(thrown) };

@@ -253,7 +253,7 @@ export class LeaseStore extends Part<{ readonly database: Database; readonly hol
   }
 
   /** Writes what a round has done, all of it or nothing. @returns false where the lease is lost, or the webhook is gone */
-  commit(id: string, progress: RoundProgress, now: number): Promise<boolean> {
+  async commit(id: string, progress: RoundProgress, now: number): Promise<boolean> {
     const { cursor, failures, failingMs, lastFailureAt } = progress;
     const params = [id, this.parts.holder, cursor, failures, failingMs, lastFailureAt ?? null];
     const changes = changesOf(id, progress, now);
@@ -262,7 +262,7 @@ export class LeaseStore extends Part<{ readonly database: Database; readonly hol
       this.#agedAt.set(id, now);
       changes.push({ sql: sql.ageLog, params: [id, now - loggedMs] });
     }
-    return this.parts.database.runWith({ sql: sql.progress, params }, changes);
+    return (await this.parts.database.runWith({ sql: sql.progress, params }, changes)) !== undefined;
   }
 
   /** Disables a webhook. @returns false where the lease is lost, or the webhook is gone */

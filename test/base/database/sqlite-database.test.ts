@@ -82,7 +82,7 @@ test.each(['', '-wal', '-shm'])(
     const removed = { reason: 'store', message: expect.stringContaining(`postern.db${ending}" `) };
     await expect(database.run(add, [2])).rejects.toMatchObject(removed);
     await expect(database.transaction((one) => one.run(add, [3]))).rejects.toMatchObject(removed);
-    await expect(database.atOnce([{ sql: add, params: [4] }])).rejects.toMatchObject(removed);
+    await expect(database.runWith({ sql: add, params: [4] }, [])).rejects.toMatchObject(removed);
     expect(database.unavailable).toBeInstanceOf(Unavailable);
     expect(await database.query(count)).toEqual([{ count: 1 }]);
 
@@ -304,7 +304,7 @@ test('a commit waits for the disk, and does not where what is written need not b
   const synced = async (options: object): Promise<unknown> => {
     const database = await openTestDatabase(join(scratchFolder(), 'postern.db'), options);
     await database.migrate(tables);
-    expect(await database.atOnce([{ sql: add, params: [1] }])).toBeGreaterThanOrEqual(0);
+    expect(await database.runWith({ sql: add, params: [1] }, [])).toBeGreaterThanOrEqual(0);
     expect(await database.query(count)).toEqual([{ count: 1 }]);
     return await database.transaction((connection) => connection.query('PRAGMA synchronous'));
   };

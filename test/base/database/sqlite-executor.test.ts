@@ -18,10 +18,9 @@ test('changes that follow one another give others the lock, and questions an ans
   executor.receive([{ id: 1, kind: 'migrate', migrations: table }]);
   await expect.poll(() => replies).toEqual([{ id: 1, value: undefined }]);
 
-  // Each in a transaction of its own, as the journal's index is filled.
-  const many = 8_000;
+  const many = 60_000;
   const change = (id: number): DatabaseRequest => ({
-    ...{ id, kind: 'write', wanted: 'time' },
+    ...{ id, kind: 'write', wanted: 'changes' },
     ...{ sql: 'INSERT INTO numbers VALUES ($1)', params: [id] },
   });
   executor.receive(Array.from({ length: many }, (_, at) => change(at + 2)));

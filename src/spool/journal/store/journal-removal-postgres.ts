@@ -6,7 +6,7 @@ import { partitionsOf, waitShortly } from '../../../base/database/postgres-migra
 import { errorCode, Unavailable } from '../../../base/errors.ts';
 import { Part } from '../../../base/part.ts';
 import type { JournalLimits, Removed } from '../journal.ts';
-import { isCopyByKeys, outcomeNumbers, timeOf } from '../journal-row.ts';
+import { isCopyByKeys, leastIdOf, outcomeNumbers, timeOf } from '../journal-row.ts';
 
 /** Rows of one transaction at most. */
 const rowsAtOnce = 500;
@@ -14,10 +14,7 @@ const dayMs = 86_400_000;
 const lockNotAvailable = '55P03';
 
 const time = 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time';
-const firstAndLast = (name: string): string => `SELECT (SELECT at FROM ${name} ORDER BY seq LIMIT 1) AS first,
-  (SELECT at FROM ${name} ORDER BY seq DESC LIMIT 1) AS last`;
-const agedOf = (name: string): string =>
-  `SELECT id FROM (SELECT id, at FROM ${name} ORDER BY seq LIMIT ${rowsAtOnce}) AS first WHERE at < $1::bigint`;
+const agedOf = (name: string): string => `SELECT id FROM ${name} WHERE id < $1::text ORDER BY id LIMIT ${rowsAtOnce}`;
 const those = "id = ANY (string_to_array($1::text, ','))";
 
 const isRefused = `outcome = ${outcomeNumbers.refused} AND outcome > 2`;
@@ -104,9 +101,10 @@ export class JournalRemoval extends Part<{
   async #removeRows(rows: readonly Row[]): Promise<boolean> {
     if (rows.length === 0) return false;
     const params = [idsOf(rows)];
-    await this.parts.database.atOnce(
-      ['journal_content', 'journal'].map((table) => ({ sql: `DELETE FROM ${table} WHERE ${those}`, params })),
-    );
+    await this.parts.database.transaction(async (inside) => {
+      for (const table of ['journal_content', 'journal'])
+        await inside.run(`DELETE FROM ${table} WHERE ${those}`, params);
+    });
     return rows.length === rowsAtOnce;
   }
 
@@ -115,8 +113,6 @@ export class JournalRemoval extends Part<{
     const partitions = await partitionsOf((sql, values) => this.parts.database.query(sql, values), 'journal');
     for (const { name, isDefault, to } of partitions) {
       if (isDefault || to === null || timeOf(to) > limit) continue;
-      const [row] = await this.parts.database.query(firstAndLast(name));
-      if ([row?.['first'], row?.['last']].some((at) => at !== null && Number(at) >= limit)) continue;
       const content = name.replace('journal', 'journal_content');
       // One that is too large to be counted in the time of a statement is not counted.
       const counted = this.parts.database.query(`SELECT count(*) AS rows FROM ${name}`);
@@ -138,7 +134,7 @@ export class JournalRemoval extends Part<{
   }
 
   async #removeAged(limit: number): Promise<boolean> {
-    const rows = await this.parts.database.query(agedOf(await this.#dropAged(limit)), [limit]);
+    const rows = await this.parts.database.query(agedOf(await this.#dropAged(limit)), [leastIdOf(limit)]);
     const isMore = await this.#removeRows(rows);
     this.parts.onRemoved('aged', rows.length);
     return isMore;

@@ -13,8 +13,6 @@ const dayMs = 86_400_000;
 
 const waiting = `SELECT state.indexed, max(rows.seq) AS last, coalesce(sum(rows.octets), 0) AS octets FROM journal_state state
   LEFT JOIN (SELECT seq, octets FROM journal WHERE seq > (SELECT indexed FROM journal_state) ORDER BY seq LIMIT $1) rows`;
-// Another process may have filled these rows meanwhile; then the statements find nothing to do.
-const isStill = '(SELECT indexed FROM journal_state) = $1';
 // In a text of JSON a quotation mark has a backslash before it, so that no subject looks like this.
 const isCopy = `instr(facts, '"shadow":true') > 0`;
 /** Rows of which an account has at most so many: the table that counts them, and which they are. */
@@ -26,16 +24,14 @@ const bounded = {
 type Bounded = keyof typeof bounded;
 const counts = Object.values(bounded).map(
   ({ table, are }) => `INSERT INTO ${table} SELECT account, count(*) FROM journal
-  WHERE seq > $1 AND seq <= $2 AND ${are} AND ${isStill} GROUP BY account
+  WHERE seq > $1 AND seq <= $2 AND ${are} GROUP BY account
   ON CONFLICT (account) DO UPDATE SET rows = rows + excluded.rows`,
 );
 const those = '(SELECT value FROM json_each($1))';
 
 // SQLite merges parts of the index by itself, with much at once where most of a part is of removed rows, and keeps its lock for
 // seconds meanwhile. It is told not to, and merges are slices of their own.
-const settings: readonly Change[] = ["('automerge', 0)", "('crisismerge', 100)"].map((pair) => ({
-  sql: `INSERT INTO journal_words (journal_words, rank) VALUES ${pair}`,
-}));
+const settings = ["('automerge', 0)", "('crisismerge', 100)"];
 /** Merges parts of the index until so many pages are written. */
 const merge = "INSERT INTO journal_words (journal_words, rank) VALUES ('merge', $1)";
 /** Pages of one such slice at most, and such slices for each slice that has changed the index; more than these are not owed. */
@@ -43,7 +39,10 @@ const mergedPages = 64;
 const mergesForChange = 2;
 const mostOwed = 2000;
 
-/** The changes that remove rows with everything that belongs to them. */
+/** The change that every removal begins with. */
+const lessOctets = `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`;
+
+/** The further changes that remove rows with everything that belongs to them. */
 function removal(seqs: readonly number[]): readonly Change[] {
   const params = [JSON.stringify(seqs)];
   const statements = [
@@ -54,7 +53,6 @@ function removal(seqs: readonly number[]): readonly Change[] {
        FROM json_each($1) chosen JOIN journal ON journal.seq = chosen.value WHERE ${are} GROUP BY account) gone
      WHERE gone.account = ${table}.account`,
     ),
-    `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
     `DELETE FROM journal WHERE seq IN ${those}`,
   ];
   return statements.map((sql) => ({ sql, params }));
@@ -70,8 +68,8 @@ function paceOf(most = mostRows) {
   const pace = {
     rows: 64,
     /** Does a slice, and learns from it. @param work gives how long it took, in milliseconds */
-    async take(work: () => Promise<number>): Promise<void> {
-      const ms = await work();
+    async take(work: () => Promise<number | undefined>): Promise<void> {
+      const ms = (await work()) ?? 0;
       if (ms > sliceMs) pace.rows = Math.max(fewestRows, Math.floor(pace.rows / 2));
       else if (ms < sliceMs / 2) pace.rows = Math.min(most, pace.rows * 2);
     },
@@ -123,16 +121,10 @@ export class SqliteTender extends Part<{
     if (isRest && !this.#mayFillRest) return false;
     if (isRest) this.#mayFillRest = false;
     const octets = Number(found?.['octets']);
-    await pace.take(() =>
-      this.parts.database.atOnce([
-        { sql: `${fillWords} AND ${isStill}`, params: span },
-        ...counts.map((count) => ({ sql: count, params: span })),
-        {
-          sql: 'UPDATE journal_state SET indexed = $2, octets = octets + $3 WHERE indexed = $1',
-          params: [...span, octets],
-        },
-      ]),
-    );
+    // Another process may have filled these rows meanwhile.
+    const moved = 'UPDATE journal_state SET indexed = $2, octets = octets + $3 WHERE indexed = $1';
+    const fills = [fillWords, ...counts].map((sql) => ({ sql, params: span }));
+    await pace.take(() => this.parts.database.runWith({ sql: moved, params: [...span, octets] }, fills));
     this.#oweMerges();
     return true;
   }
@@ -152,12 +144,11 @@ export class SqliteTender extends Part<{
     const gone = rows.map(({ seq }) => Number(seq));
     if (gone.length === 0) return false;
     const params = [JSON.stringify(gone)];
-    const statements = [
+    const changes = [
       `DELETE FROM journal_content WHERE seq IN ${those}`,
-      `UPDATE journal_state SET octets = octets - (SELECT coalesce(sum(octets), 0) FROM journal WHERE seq IN ${those})`,
       `UPDATE journal SET octets = 0 WHERE seq IN ${those}`,
-    ];
-    await pace.take(() => this.parts.database.atOnce(statements.map((sql) => ({ sql, params }))));
+    ].map((sql) => ({ sql, params }));
+    await pace.take(() => this.parts.database.runWith({ sql: lessOctets, params }, changes));
     this.parts.onRemoved('content', gone.length);
     return true;
   }
@@ -197,20 +188,23 @@ export class SqliteTender extends Part<{
   /** Merges some of the index, which clears words of removed rows away and keeps it quick. */
   async #mergeWords(): Promise<boolean> {
     if (!this.#hasSettings) {
-      await this.parts.database.atOnce(settings);
+      for (const pair of settings)
+        await this.parts.database.run(`INSERT INTO journal_words (journal_words, rank) VALUES ${pair}`);
       this.#hasSettings = true;
     }
     if (this.#owedMerges === 0) return false;
     this.#owedMerges -= 1;
     const pace = this.#paces.merge;
-    await pace.take(() => this.parts.database.atOnce([{ sql: merge, params: [pace.rows] }]));
+    await pace.take(() => this.parts.database.runWith({ sql: merge, params: [pace.rows] }, []));
     return true;
   }
 
   async #remove(removed: Removed, rows: readonly Readonly<Record<string, unknown>>[]): Promise<boolean> {
     if (rows.length === 0) return false;
     const seqs = rows.map(({ seq }) => Number(seq));
-    await this.#paces.rows.take(() => this.parts.database.atOnce(removal(seqs)));
+    await this.#paces.rows.take(() =>
+      this.parts.database.runWith({ sql: lessOctets, params: [JSON.stringify(seqs)] }, removal(seqs)),
+    );
     this.#oweMerges();
     this.parts.onRemoved(removed, seqs.length);
     return true;
