@@ -180,7 +180,10 @@ function report(
  *   offers it is looked for; where each was reached and none does, a connection without it is given, and the message is refused on it
  */
 export async function connectToExchangers(given: MxWay, parts: ConnectParts): Promise<SmtpConnection | HopRefusal> {
-  const way = { ...given, signal: AbortSignal.any([given.signal, AbortSignal.timeout(allWithin)]) };
+  const late = new AbortController();
+  // AbortSignal.timeout would be kept for the whole time, however soon the attempt is over.
+  using _ = setTimeout(() => late.abort(), allWithin);
+  const way = { ...given, signal: AbortSignal.any([given.signal, late.signal]) };
   let refused: SmtpReply | undefined;
   const said: SmtpReply[] = [];
   let spare: SmtpConnection | undefined;

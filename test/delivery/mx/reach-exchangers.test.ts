@@ -1,6 +1,7 @@
 // Connecting to mail exchangers: order, failover, and TLS as far as the route and the message decide about it.
 
 import { connect, createServer, type Socket } from 'node:net';
+import { queryObjects } from 'node:v8';
 import { describe, expect, onTestFinished, test } from 'vitest';
 import { SmtpConnection } from '../../../src/delivery/smtp/smtp-client.ts';
 import { testCertificate } from '../../support/certificate.ts';
@@ -68,6 +69,15 @@ describe('order', () => {
     expect(await reach(estate.hops(), 'x.test')).toMatch(
       /^refused 451 4\.4\.1 one\.test\[127\.0\.0\.2\]: Cannot connect: connect ECONNREFUSED/,
     );
+  });
+
+  test('an attempt that is over leaves nothing behind until the time for it would be over', async () => {
+    const estate = await startMxEstate(names);
+    const hops = estate.hops();
+    await reach(hops, 'x.test');
+    const before = queryObjects(AbortSignal, { format: 'count' });
+    for (let count = 0; count < 50; count += 1) await reach(hops, 'x.test');
+    expect(queryObjects(AbortSignal, { format: 'count' }) - before).toBeLessThan(25);
   });
 
   test('an attempt is broken off by its signal', async () => {
