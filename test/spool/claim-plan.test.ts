@@ -45,7 +45,7 @@ test('a claim goes by the index of one line, sorts nothing and scans nothing', (
 test('whose turn it is stands in an index of the lines', () => {
   const database = openSqliteFile(':memory:');
   migrateSqlite(database, spoolMigrations);
-  const { ready, accounts, find, next, nextDue, nextParked, unpark } = new Lines(database).statements;
+  const { ready, accounts, find, next, nextDue, nextParked, unpark } = new Lines({ database }).statements;
   expect(plansOf(database, { ready, find, next, nextDue, nextParked, unpark })).toEqual({
     ready: matching(
       /^SEARCH spool_lines USING INDEX spool_turns \(hold=\? AND transport=\? AND account=\? AND ready_at<\?\)$/,

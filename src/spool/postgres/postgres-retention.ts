@@ -1,6 +1,7 @@
 // How much the spool keeps and how long: quotas of accounts, failed messages, and used Idempotency-Keys.
 
 import { Unavailable } from '../../base/errors.ts';
+import { Part } from '../../base/part.ts';
 import { pruneKeys } from '../core/tally-steps.ts';
 import { ThreadRemoval } from '../core/thread-steps.ts';
 import type { SpoolEntry } from '../spool.ts';
@@ -21,15 +22,10 @@ const oldestFailures = `SELECT f.message, m.size FROM spool_failures f JOIN spoo
   WHERE f.account = $1::text ORDER BY f.ended_at, f.message LIMIT $2::integer`;
 
 /** What each account has queued, as far as this process knows: what others accept is known a second later. */
-export class Quotas {
-  readonly #limits: SpoolLimits;
+export class Quotas extends Part<SpoolLimits> {
   #known = new TallyChanges();
   /** What waits to be written. */
   readonly #underWay = new Map<string, Tally>();
-
-  constructor(limits: SpoolLimits) {
-    this.#limits = limits;
-  }
 
   /** Takes the numbers of all accounts. */
   know(tallies: readonly AccountTally[]): void {
@@ -43,7 +39,7 @@ export class Quotas {
 
   /** Accounts that have more failed messages than are kept, with their numbers. */
   withSurplus(): readonly (readonly [string, Tally])[] {
-    const { failedMessages, failedBytes } = this.#limits;
+    const { failedMessages, failedBytes } = this.parts;
     return [...this.#known].filter(
       ([, { messages, octets }]) => messages.failed > failedMessages || octets.failed > failedBytes,
     );
@@ -55,7 +51,7 @@ export class Quotas {
     const size = sizeOf(entry);
     const underWay = this.#underWay.get(account) ?? emptyTally;
     const held = addTally(this.#known.get(account) ?? emptyTally, underWay);
-    const text = whyOverQuota(this.#limits, held, account, size);
+    const text = whyOverQuota(this.parts, held, account, size);
     if (text !== undefined) throw new Unavailable(text, { reason: 'share', retryAfterSeconds: quotaRetrySeconds });
     this.#underWay.set(account, addTally(underWay, tallyOfNew(size, 1)));
   }

@@ -2,23 +2,17 @@
 // wall clock is found to have been set, the offset moves by as much: every waiting time keeps its length, and no row is changed.
 
 import { type ClockReading, clockStep } from '../../base/clock.ts';
-import { type DatabaseSync, inTransaction, type StatementSync } from '../../base/database/sqlite-file.ts';
+import { type DatabaseSync, inTransaction } from '../../base/database/sqlite-file.ts';
+import { Part } from '../../base/part.ts';
 
 /** Keeps the offset of a database. */
-export class SpoolClock {
-  readonly #database: DatabaseSync;
-  readonly #get: StatementSync;
-  readonly #put: StatementSync;
+export class SpoolClock extends Part<{ readonly database: DatabaseSync }> {
+  readonly #get = this.parts.database.prepare('SELECT offset, skew FROM spool_clock');
+  readonly #put = this.parts.database.prepare('INSERT OR REPLACE INTO spool_clock VALUES (1, ?, ?)');
   #seen: ClockReading | undefined;
   /** When it was seen, by this thread's own clock. */
   #seenAt = 0;
   #applied = 0;
-
-  constructor(database: DatabaseSync) {
-    this.#database = database;
-    this.#get = database.prepare('SELECT offset, skew FROM spool_clock');
-    this.#put = database.prepare('INSERT OR REPLACE INTO spool_clock VALUES (1, ?, ?)');
-  }
 
   /** Milliseconds subtracted from a wall time before it is stored. */
   get #offset(): number {
@@ -59,7 +53,7 @@ export class SpoolClock {
   }
 
   #move(step: number, now: ClockReading): void {
-    inTransaction(this.#database, () => {
+    inTransaction(this.parts.database, () => {
       const row = this.#get.get();
       const moved = row ? skewOf(now) - Number(row['skew']) : step;
       // All processes of a machine share its clocks. Whoever sees the step first moves the offset; the others find that it was.

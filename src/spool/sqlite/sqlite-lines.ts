@@ -3,6 +3,7 @@
 
 import type { Row } from '../../base/database/database.ts';
 import { type DatabaseSync, prepareAll } from '../../base/database/sqlite-file.ts';
+import { Part } from '../../base/part.ts';
 import { stemOfTransport } from '../hold.ts';
 import type { ClaimTurn } from '../spool.ts';
 import { integer, text } from '../stored-rows.ts';
@@ -51,18 +52,14 @@ function prepareLines(database: DatabaseSync) {
 }
 
 /** The lines of one database. Every method runs in the caller's transaction. */
-export class Lines {
-  readonly statements: ReturnType<typeof prepareLines>;
+export class Lines extends Part<{ readonly database: DatabaseSync }> {
+  readonly statements = prepareLines(this.parts.database);
   /** The lines that this transaction has found or made, by transport and account. */
   readonly #known = new Map<string, number>();
   /** When recipients that this transaction has changed are due, by line. */
   readonly #due = new Map<number, number>();
   /** The account that was looked at last, by transport: the next question begins behind it. */
   readonly #lookedAt = new Map<string, string>();
-
-  constructor(database: DatabaseSync) {
-    this.statements = prepareLines(database);
-  }
 
   /** To be called at the beginning of a transaction: another process may have changed the lines since. */
   begin(): void {

@@ -236,7 +236,7 @@ export const prepareStatements = (database: DatabaseSync) => prepareAll(database
 export function tablesOf(database: DatabaseSync) {
   migrateSqlite(database, spoolMigrations);
   migrateSqlite(database, idempotencyMigrations);
-  const [clock, lines] = [new SpoolClock(database), new Lines(database)];
+  const [clock, lines] = [new SpoolClock({ database }), new Lines({ database })];
   return {
     ...{ statements: prepareStatements(database), clock, lines, ledger: new Ledger({ database }) },
     ...{ inFlight: new MessagesInFlight({ database, clock, lines }), settled: new SettledOctets(database) },
