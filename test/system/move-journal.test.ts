@@ -9,6 +9,7 @@ import pg from 'pg';
 import { afterAll, beforeAll, expect, onTestFinished, test, vi } from 'vitest';
 import { tableMigrations } from '../../src/app/wiring/table-versions.ts';
 import { openPostgres } from '../../src/base/database/postgres-database.ts';
+import { uuidv7 } from '../../src/base/ids.ts';
 import { type JournalFacts, outcomeNumbers } from '../../src/spool/journal/journal-row.ts';
 import { searchColumns } from '../../src/spool/journal/writer/postgres-journal.ts';
 import { type MoveRequest, moveData } from '../../src/spool/move/move-data.ts';
@@ -81,7 +82,9 @@ function write(file: string, rows: readonly Written[]): void {
   database.close();
 }
 
-const id = (number: number): string => `0192f0c0-0000-7000-8000-${String(number).padStart(12, '0')}`;
+/** Ids of now: rows with older ones would go. */
+const begin = uuidv7(Date.now()).slice(0, 14);
+const id = (number: number): string => `${begin}7000-8000-${String(number).padStart(12, '0')}`;
 
 const head = 'From: Shop <shop@example.com>\r\nTo: a@partner.test\r\nSubject: ';
 const mime = '\r\nMIME-Version: 1.0\r\nContent-Type: text/plain; charset=utf-8\r\n\r\n';

@@ -8,7 +8,8 @@ export interface ServerHost {
   readonly port?: number | undefined;
 }
 
-const form = /^(?<begin>postgres(?:ql)?:\/\/(?:[^@/?#]*@)?)(?<server>[^/?#@]*)(?<path>\/[^?#]*)(?:\?(?<query>[^#]*))?/;
+const form =
+  /^(?<begin>postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^@/?#]*))?@)?)(?<server>[^/?#@]*)(?<path>\/[^?#]*)(?:\?(?<query>[^#]*))?$/;
 
 function hostOf(text: string): ServerHost {
   const [, host = '', port] = /^(\[[^\]]*\]|[^:]*)(?::(\d+))?$/.exec(text) ?? [];
@@ -29,7 +30,7 @@ export function currentUrl(url: ServerUrl): string {
 
 /** The password in a URL; undefined where it has none. */
 export function passwordIn(url: string): string | undefined {
-  const [, password] = /^postgres(?:ql)?:\/\/[^:@/?#]*:([^@/?#]*)@/.exec(url) ?? [];
+  const password = form.exec(url)?.groups?.['password'];
   return password === undefined ? undefined : decodeURIComponent(password);
 }
 
@@ -56,17 +57,14 @@ export function hostName({ host = 'the default server', port }: ServerHost): str
   return port === undefined ? host : `${host}:${port}`;
 }
 
-const namedForm =
-  /^postgres(?:ql)?:\/\/(?:(?<user>[^:@/?#]*)(?::(?<password>[^@/?#]*))?@)?(?<server>[^/?#@]*)\/(?<name>[^/?#]+)(?:\?(?<query>[^#]*))?$/;
-
 /** Reads a URL: `shown` for people, without user and password; a host is '' for a socket. undefined where it is none of a database. */
 export function parsePostgresUrl(url: string) {
-  const { user, password, server = '', name = '', query } = namedForm.exec(url)?.groups ?? {};
-  if (name === '') return undefined;
+  const { user, password, server = '', path = '', query } = form.exec(url)?.groups ?? {};
+  if (!/^\/[^/]+$/.test(path)) return undefined;
   const asked = new URLSearchParams(query);
   const socket = asked.get('host');
   return {
-    shown: `${server === '' ? (socket ?? '') : server}/${name}`,
+    shown: `${server === '' ? (socket ?? '') : server}${path}`,
     hosts: serverHosts(url).hosts.map(({ host = '' }) => (host.startsWith('/') ? '' : host)),
     hasUser: user !== undefined && user !== '',
     hasPassword: password !== undefined && password !== '',

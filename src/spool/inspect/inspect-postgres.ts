@@ -95,9 +95,6 @@ const ownersQuestion = 'SELECT owner, version FROM migrations ORDER BY owner';
 const presentQuestion =
   "SELECT to_regclass('migrations') IS NOT NULL AS migrated, to_regclass('spool_processes') IS NOT NULL AS spooled";
 
-/** How often processes are looked at while one has given no sign yet. */
-const looks = 8;
-
 const noTables: DatabaseProblem = {
   code: 'no-tables',
   text: 'There are no tables of Postern',
@@ -193,24 +190,16 @@ function factOf(value: unknown): string | number | boolean | null {
   return /^\d{1,15}$/.test(text) ? Number(text) : text;
 }
 
-/** Looks at the processes until each has given a sign of life, or should have: a living one changes its row that often. */
+/** Looks at the processes twice: a living one changes its row more often than that. */
 async function processesOf(ask: Ask, takeOverSeconds: number): Promise<readonly WorkingProcess[]> {
   const first = await ask(processesQuestion);
-  const beats = new Map(first.map((row) => [String(row['id']), String(row['beats'])]));
-  const alive = new Set<string>();
-  const patienceMs = first.reduce(
-    (most, row) => Math.max(most, numberOf(row['patience_ms']) ?? takeOverSeconds * 1000),
-    1000,
-  );
-  for (let count = 0; count < looks && alive.size < first.length; count += 1) {
-    await sleep((Math.max(1000, patienceMs / 6) * 1.6) / looks);
-    for (const row of await ask(processesQuestion)) {
-      if (beats.get(String(row['id'])) !== String(row['beats'])) alive.add(String(row['id']));
-    }
-  }
+  if (first.length === 0) return [];
+  const patience = first.map((row) => numberOf(row['patience_ms']) ?? takeOverSeconds * 1000);
+  await sleep(Math.max(1000, Math.max(...patience) / 6) * 1.6);
+  const beats = new Map((await ask(processesQuestion)).map((row) => [row['id'], row['beats']]));
   return first.map((row) => ({
     name: String(row['name']),
     claims: numberOf(row['claims']),
-    isAlive: alive.has(String(row['id'])),
+    isAlive: beats.has(row['id']) && beats.get(row['id']) !== row['beats'],
   }));
 }

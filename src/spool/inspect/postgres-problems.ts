@@ -80,8 +80,6 @@ export function serverProblems(told: Told): DatabaseProblem[] {
         `${text(row, 'name')} has ${dead} dead rows beside ${live}`,
         `VACUUM ${text(row, 'name')}; lower autovacuum_vacuum_scale_factor, and end transactions that stay open`,
       );
-  }
-  for (const row of tables) {
     const outside = Number(row['rows_outside'] ?? 0);
     if (outside > mostRowsOutside)
       add(

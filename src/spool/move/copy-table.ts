@@ -1,5 +1,4 @@
-// Copies rows to tables of the target, some at a time: while the server writes some, the next are gathered. Of each table the rows are
-// counted and added up, here as they are sent and later in the target: a row that is missing, twice there or changed makes another sum.
+// Copies rows to tables of the target, some at a time. Of each table the rows are counted and added up, here as they are sent and later in the target: a row that is missing, twice there or changed makes another sum.
 
 import { hash } from 'node:crypto';
 import { createReadStream } from 'node:fs';
@@ -108,20 +107,19 @@ async function writeRows(
   // Numbers that the server gives otherwise are those that SQLite has given.
   const sql = `INSERT INTO "${table}" (${list}) OVERRIDING SYSTEM VALUE
     SELECT ${list} FROM json_populate_recordset(NULL::"${table}", $1::json)`;
-  let [waiting, octets, sending]: [string[], number, Promise<unknown>] = [[], 0, Promise.resolve()];
+  let [waiting, octets]: [string[], number] = [[], 0];
   const send = async (): Promise<void> => {
     signal.throwIfAborted();
-    const [json, count, last, length] = [`[${waiting.join(',')}]`, waiting.length, sent.rows, octets];
-    [waiting, octets] = [[], 0];
-    await sending;
-    if (count === 0) return;
-    sending = target.query(sql, [json]).catch((thrown: unknown) => {
+    if (waiting.length === 0) return;
+    try {
+      await target.query(sql, [`[${waiting.join(',')}]`]);
+    } catch (thrown) {
       if (thrown instanceof Unavailable) throw thrown;
-      const which = `rows ${last - count + 1} to ${last} of ${table}`;
+      const which = `rows ${sent.rows - waiting.length + 1} to ${sent.rows} of ${table}`;
       throw new Error(`The target refuses ${which}: ${errorMessage(thrown)}`, { cause: thrown });
-    });
-    sending.catch(() => undefined);
-    onCopied(table, count, length);
+    }
+    onCopied(table, waiting.length, octets);
+    [waiting, octets] = [[], 0];
   };
   for await (const row of rows) {
     // JSON could tell of half a character, which neither the server nor UTF-8 has.
@@ -132,7 +130,6 @@ async function writeRows(
     if (waiting.length >= rowsAtOnce || octets >= octetsAtOnce) await send();
   }
   await send();
-  await sending;
   return sent;
 }
 

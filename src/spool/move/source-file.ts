@@ -105,15 +105,11 @@ export function lookAtSource(file: string) {
   using database = openNamed(file, { readOnly: true, timeout: 5000 });
   try {
     database.exec('BEGIN');
-    const rows = new Map(
-      tablesOf(database).map((name) => {
-        const row = database.prepare(`SELECT count(*) AS rows FROM "${name.replaceAll('"', '""')}"`).get();
-        return [name, Number(row?.['rows'] ?? 0)] as const;
-      }),
-    );
+    const count = (name: string): number => numberOf(database, `SELECT count(*) FROM "${name.replaceAll('"', '""')}"`);
+    const rows = new Map(tablesOf(database).map((name) => [name, count(name)]));
     const messages = rows.get('spool_messages') ?? 0;
-    const size = rows.has('spool_messages') && database.prepare('SELECT sum(size) AS size FROM spool_messages').get();
-    return { rows, messages, octets: size ? Number(size['size'] ?? 0) : 0, mark: movedMark(database) };
+    const octets = messages === 0 ? 0 : numberOf(database, 'SELECT sum(size) FROM spool_messages');
+    return { rows, messages, octets, mark: movedMark(database) };
   } catch (cause) {
     throw cannotOpen(file, cause);
   }
