@@ -1,13 +1,12 @@
 // A pool of connections to PostgreSQL, and the conditions under which it is used (D91).
 
-import { callbackify } from 'node:util';
 import pg from 'pg';
 import { errorCode } from '../errors.ts';
 import type { Logger } from '../log.ts';
 import { PrimaryFinder, primaryClient, SharingPool, tooManyConnections } from '../postgres/primary-client.ts';
 import { breakOff, ServerConnections } from '../postgres/server-connections.ts';
 import { currentUrl, type ServerUrl, serverHosts } from '../postgres/server-hosts.ts';
-import { requireUsable, takesNoChanges } from '../postgres/server-settings.ts';
+import { requireUsable } from '../postgres/server-settings.ts';
 import { hasNoCode, told } from './postgres-errors.ts';
 
 /** How long PostgreSQL may take for one statement, in milliseconds, waiting for locks included. */
@@ -65,35 +64,13 @@ function clientSettings({ transactionMs = 10_000, pipeline }: OpenPostgresOption
   };
 }
 
-/** Looks at a connection that was just opened; told of an error, the pool closes it and gives that error. */
-type Verify = (client: pg.ClientBase, told: (error?: Error) => void) => void;
-
-/** Settings of a user or a database hold for new connections: each is asked whether its word is worth anything. */
-function verifyFor(finder: PrimaryFinder): Verify {
-  return callbackify(async (client: pg.ClientBase) => {
-    try {
-      await requireUsable(client);
-    } catch (thrown) {
-      if (errorCode(thrown) === takesNoChanges) finder.lost();
-      throw thrown;
-    }
-  });
-}
-
 /** Opens a pool. Its connections are opened as they are needed, and again after the server was away or another took its place. */
 export function openPool(options: OpenPostgresOptions): pg.Pool {
   const { connections = 10, begin, opened } = options;
   const { url, hosts } = serverHosts(currentUrl(options.url));
   const settings = clientSettings(options, url);
   const finder = new PrimaryFinder({ ...options, hosts, settings });
-  // The driver's types leave `verify` out.
-  const settled: pg.PoolConfig & { readonly verify: Verify } = {
-    ...settings,
-    max: connections,
-    verify: verifyFor(finder),
-    Client: primaryClient(finder, opened),
-  };
-  const pool = new SharingPool(settled);
+  const pool = new SharingPool({ ...settings, max: connections, Client: primaryClient(finder, opened) });
   // A connection that breaks while nobody uses it leaves the pool; the next request opens another.
   pool.on('error', () => undefined);
   // A connection that breaks at once fails at what it was opened for.
@@ -151,7 +128,6 @@ export async function lookAtServer(pool: pg.Pool, options: OpenPostgresOptions, 
   signal?.addEventListener('abort', giveUp);
   try {
     await client.connect();
-    await requireUsable(client);
     void client.end().catch(() => undefined);
   } catch (thrown) {
     breakOff(client);

@@ -192,10 +192,7 @@ class SqliteDatabase implements Database {
 
   /** Looks whether the database can be used. @throws what keeps it from being used */
   async #look(): Promise<void> {
-    const undone = new Error('It was only tried');
-    await this.transaction(() => Promise.reject(undone)).catch((thrown: unknown) => {
-      if (thrown !== undone) throw thrown;
-    });
+    await this.run('SELECT 1');
     // A file may be damaged in one place alone: what could not be read there is asked again.
     const unread = this.#unread;
     if (!unread) return;

@@ -5,9 +5,9 @@ import pg from 'pg';
 import { errorCode, errorMessage } from '../errors.ts';
 import { onceAtATime } from '../load/once-at-a-time.ts';
 import { Part } from '../part.ts';
-import { connectionOf, type ServerConnections } from './server-connections.ts';
+import type { ServerConnections } from './server-connections.ts';
 import { currentUrl, hostName, passwordIn, type ServerHost, type ServerUrl } from './server-hosts.ts';
-import { requireUsable, unusableServer } from './server-settings.ts';
+import { requireUsable } from './server-settings.ts';
 
 /** How long one server may take to answer when the primary is looked for, in milliseconds. */
 const lookMs = 3000;
@@ -39,8 +39,8 @@ export class PrimaryFinder extends Part<FinderOptions> {
     return this.#known ? Promise.resolve(this.#known) : this.#lookOnce();
   }
 
-  /** A server is away, or takes no changes: the next connection looks at all. @param host absent: whichever is used now */
-  lost(host: ServerHost | undefined = this.#known): void {
+  /** A server is away, or takes no changes: the next connection looks at all. */
+  lost(host: ServerHost): void {
     if (this.parts.hosts.length > 1 && this.#known === host) this.#known = undefined;
   }
 
@@ -100,7 +100,6 @@ function faultOf(settings: pg.ClientConfig): Error | undefined {
 export function primaryClient(finder: PrimaryFinder, connections?: ServerConnections): typeof pg.Client {
   return class PrimaryClient extends pg.Client {
     readonly #fault: Error | undefined;
-    #isStandby = false;
 
     constructor(settings: pg.ClientConfig = {}) {
       // A pool makes some of its connections where nobody catches what is thrown: what is wrong is told when one is opened.
@@ -110,10 +109,6 @@ export function primaryClient(finder: PrimaryFinder, connections?: ServerConnect
       this.#fault = fault;
       // One that breaks between two owners, as while a pool looks at a new one, would end the process: its next statement fails.
       this.on('error', () => undefined);
-      // Servers tell at each connection, and at each change, whether they are a standby (version 14 on).
-      connectionOf(this).on('parameterStatus', ({ parameterName: name, parameterValue: value }) => {
-        if (name === 'in_hot_standby') this.#isStandby = value === 'on';
-      });
     }
 
     override connect(): Promise<pg.Client>;
@@ -131,18 +126,16 @@ export function primaryClient(finder: PrimaryFinder, connections?: ServerConnect
       connections?.note(this);
       try {
         await super.connect();
+        // Settings of a user or a database hold for new connections: each is asked whether its word is worth anything.
+        await requireUsable(this);
       } catch (thrown) {
         finder.lost(host);
+        void this.end().catch(() => undefined);
         throw thrown;
       }
-      if (!this.#isStandby) {
-        // A primary that goes away, or is made a standby, breaks its connections.
-        this.once('error', () => finder.lost(host));
-        return this;
-      }
-      finder.lost(host);
-      void this.end().catch(() => undefined);
-      throw unusableServer(`The PostgreSQL at ${hostName(host)} is a standby, which takes no changes`);
+      // A primary that goes away, or is made a standby, breaks its connections.
+      this.once('error', () => finder.lost(host));
+      return this;
     }
   };
 }

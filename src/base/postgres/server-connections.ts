@@ -23,13 +23,9 @@ export class ServerConnections {
   }
 }
 
-/** The driver's connection to the server, which its types leave out. */
-export function connectionOf(client: pg.Client): NodeJS.EventEmitter & { readonly stream: Socket } {
-  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the driver's types leave it out
-  return (client as unknown as { readonly connection: ReturnType<typeof connectionOf> }).connection;
-}
-
 /** Breaks a connection off without a word to the server, which may not answer. */
 export function breakOff(client: pg.Client): void {
-  connectionOf(client).stream.destroy();
+  // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the driver's types leave its connection out
+  const { connection } = client as unknown as { readonly connection: { readonly stream: Socket } };
+  connection.stream.destroy();
 }

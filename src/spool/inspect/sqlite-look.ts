@@ -43,13 +43,11 @@ function factsOf(database: DatabaseSync, file: string): DatabaseReport['facts'] 
   };
 }
 
-/** The question for the queue. Times of the spool are by its own clock. @param hasFlights whether the file knows messages in flight */
-function queueQuestion(hasFlights: boolean): string {
-  // Recipients of messages in flight are claimed as well.
-  const flights = `UNION ALL SELECT json_array_length(envelope, '$.to'), envelope ->> 'until', accepted_at FROM ${inFlightRows}`;
-  return `WITH clock AS (SELECT coalesce(max(offset), 0) AS offset FROM spool_clock),
+// The question for the queue. Times of the spool are by its own clock. Recipients of messages in flight are claimed as well.
+const queueQuestion = `WITH clock AS (SELECT coalesce(max(offset), 0) AS offset FROM spool_clock),
     claims AS (SELECT 1 AS recipients, claimed_until AS until, NULL AS at FROM spool_recipients
-      WHERE state = 0 AND claimed_until > 0 ${hasFlights ? flights : ''}),
+      WHERE state = 0 AND claimed_until > 0
+      UNION ALL SELECT json_array_length(envelope, '$.to'), envelope ->> 'until', accepted_at FROM ${inFlightRows}),
     oldest AS (SELECT m.accepted_at AS at FROM spool_recipients r JOIN spool_messages m ON m.seq = r.message
       WHERE r.state = 0 ORDER BY r.message LIMIT 1)
     SELECT (SELECT coalesce(sum(queued_recipients), 0) FROM spool_counts) AS queued_recipients,
@@ -58,7 +56,6 @@ function queueQuestion(hasFlights: boolean): string {
       (SELECT min(until) FROM claims) + offset AS oldest_claim_until,
       (SELECT min(ready_at) FROM spool_lines WHERE hold = 0) + offset AS oldest_turn_at,
       (SELECT min(at) FROM (SELECT at FROM oldest UNION ALL SELECT at FROM claims)) AS oldest_accepted_at FROM clock`;
-}
 
 /** What can be read of a file that may be damaged; null where it cannot. The check tells what is wrong. */
 function whereReadable<T>(read: () => T): T | null {
@@ -83,7 +80,7 @@ function lookAtSqlite(file: string, isFull: boolean, send: (found: Partial<Sqlit
     about: {
       facts: factsOf(database, file),
       queue: whereReadable(() => {
-        const row = hasTable(database, 'spool_lines') && ask(queueQuestion(hasTable(database, 'spool_in_flight')))[0];
+        const row = hasTable(database, 'spool_in_flight') && ask(queueQuestion)[0];
         return row ? queueOf(row) : null;
       }),
       ...{ movedTo: mark?.target, isServed: isServed(file), now: Date.now() },
