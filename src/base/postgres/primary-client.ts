@@ -72,18 +72,11 @@ export class PrimaryFinder extends Part<FinderOptions> {
   }
 
   async #lookAt(host: ServerHost): Promise<ServerHost> {
-    const client = new pg.Client({ ...this.parts.settings, connectionTimeoutMillis: lookMs, query_timeout: lookMs });
-    this.aim(client, host);
-    client.on('error', () => undefined);
-    try {
-      this.parts.opened?.note(client);
-      await client.connect();
-      // A primary of before may come back as one that may only be read, which is no standby.
-      await requireUsable(client);
-      return host;
-    } finally {
-      void client.end().catch(() => undefined);
-    }
+    const Client = primaryClient(new PrimaryFinder({ ...this.parts, hosts: [host] }), this.parts.opened);
+    const client = new Client({ ...this.parts.settings, connectionTimeoutMillis: lookMs, query_timeout: lookMs });
+    await client.connect();
+    void client.end().catch(() => undefined);
+    return host;
   }
 }
 
@@ -126,7 +119,8 @@ export function primaryClient(finder: PrimaryFinder, connections?: ServerConnect
       connections?.note(this);
       try {
         await super.connect();
-        // Settings of a user or a database hold for new connections: each is asked whether its word is worth anything.
+        // Settings of a user or a database hold for new connections: each is asked whether its word is worth anything. A primary of
+        // before may come back as one that may only be read, which is no standby.
         await requireUsable(this);
       } catch (thrown) {
         finder.lost(host);

@@ -66,9 +66,8 @@ export function historyOf(id: string, events: readonly MailEvent[]): MessageHist
 
 /** How many recipients of a message are in each state; states that none is in are left out. */
 export function countStates({ recipients }: MessageHistory): Readonly<Partial<Record<HistoryState, number>>> {
-  const counts: Partial<Record<HistoryState, number>> = {};
-  for (const { state } of recipients) counts[state] = (counts[state] ?? 0) + 1;
-  return counts;
+  const inState = Map.groupBy(recipients, ({ state }) => state);
+  return Object.fromEntries([...inState].map(([state, own]) => [state, own.length]));
 }
 
 /** An event as JSON. Which members it has besides these depends on its kind. */

@@ -1,6 +1,6 @@
 // Keeps figures by minute in the database. Every process adds what it counted, so the sums are right for any number of them.
 
-import { type Database, type Migrations, placeholders, type SqlValue } from '../../base/database/database.ts';
+import { type Database, type Migrations, placeholders } from '../../base/database/database.ts';
 import { type EventFacts, eventKinds, isOfWord } from '../events/mail-event.ts';
 
 /** Latencies are counted in steps of a quarter of an octave, so a percentile is right to a tenth. */
@@ -111,14 +111,11 @@ const addedAtOnce = 200;
 /** A condition of SQL. */
 const isMoment = (name: string): string => `substr(${name}, 1, ${momentPrefix.length}) = '${momentPrefix}'`;
 
-function addition(figures: readonly Figure[]): { readonly sql: string; readonly params: SqlValue[] } {
-  return {
-    sql: `INSERT INTO minute_figures (account, minute, name, count) VALUES ${placeholders(figures.length, 4)}
-      ON CONFLICT (account, minute, name) DO UPDATE
-      SET count = CASE WHEN ${isMoment('excluded.name')} THEN excluded.count ELSE minute_figures.count + excluded.count END`,
-    params: figures.flatMap(({ account, minute, name, count }) => [account, minute, name, count]),
-  };
-}
+const addition = (
+  rows: number,
+): string => `INSERT INTO minute_figures (account, minute, name, count) VALUES ${placeholders(rows, 4)}
+  ON CONFLICT (account, minute, name) DO UPDATE
+  SET count = CASE WHEN ${isMoment('excluded.name')} THEN excluded.count ELSE minute_figures.count + excluded.count END`;
 
 const sums = `SELECT minute - minute % $2 AS first, name,
     CAST(CASE WHEN ${isMoment('name')} THEN max(count) ELSE sum(count) END AS BIGINT) AS total
@@ -140,8 +137,9 @@ export async function openFigureStore(database: Database) {
       const all = figures.toSorted((one, other) => (key(one) < key(other) ? -1 : 1));
       await database.transaction(async (inside) => {
         for (let start = 0; start < all.length; start += addedAtOnce) {
-          const { sql: text, params } = addition(all.slice(start, start + addedAtOnce));
-          await inside.run(text, params);
+          const some = all.slice(start, start + addedAtOnce);
+          const params = some.flatMap(({ account, minute, name, count }) => [account, minute, name, count]);
+          await inside.run(addition(some.length), params);
         }
       });
     },

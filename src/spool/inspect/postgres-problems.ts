@@ -11,8 +11,6 @@ const mostDeadRows = 500_000;
 const mostRowsOutside = 100_000;
 /** Octets of log that a slot without a reader may keep. */
 const mostSlotOctets = 1024 ** 3;
-/** Transactions after which a table must have been frozen; the server stops at 2^31. */
-const mostTransactionAge = 1_500_000_000;
 /** The share of the connections above which others may find none. */
 const mostConnections = 0.8;
 
@@ -66,12 +64,6 @@ export function serverProblems(told: Told): DatabaseProblem[] {
   const [used, most] = [Number(server['connections'] ?? 0), Number(server['max_connections'] ?? 0)];
   if (most > 0 && used > most * mostConnections)
     add('connections', `${used} of ${most} connections are in use`, 'Raise max_connections, or run fewer gateways');
-  if (Number(server['transaction_age'] ?? 0) > mostTransactionAge)
-    add(
-      'transaction-age',
-      'The oldest row is not frozen, and the server will stop taking changes',
-      'VACUUM FREEZE, and look why autovacuum does not come through',
-    );
   for (const row of tables) {
     const [dead, live] = [Number(row['dead_rows'] ?? 0), Number(row['live'] ?? 0)];
     if (dead > mostDeadRows && dead > live)

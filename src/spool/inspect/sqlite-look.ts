@@ -57,10 +57,11 @@ const queueQuestion = `WITH clock AS (SELECT coalesce(max(offset), 0) AS offset 
       (SELECT min(ready_at) FROM spool_lines WHERE hold = 0) + offset AS oldest_turn_at,
       (SELECT min(at) FROM (SELECT at FROM oldest UNION ALL SELECT at FROM claims)) AS oldest_accepted_at FROM clock`;
 
-/** What can be read of a file that may be damaged; null where it cannot. The check tells what is wrong. */
-function whereReadable<T>(read: () => T): T | null {
+/** Reads the queue; null where there is none, or the file is damaged: the check tells what is wrong. */
+function queueIn(database: DatabaseSync): DatabaseReport['queue'] {
   try {
-    return read();
+    const row = hasTable(database, 'spool_in_flight') && database.prepare(queueQuestion).get();
+    return row ? queueOf(row) : null;
   } catch {
     return null;
   }
@@ -79,10 +80,7 @@ function lookAtSqlite(file: string, isFull: boolean, send: (found: Partial<Sqlit
   send({
     about: {
       facts: factsOf(database, file),
-      queue: whereReadable(() => {
-        const row = hasTable(database, 'spool_in_flight') && ask(queueQuestion)[0];
-        return row ? queueOf(row) : null;
-      }),
+      queue: queueIn(database),
       ...{ movedTo: mark?.target, isServed: isServed(file), now: Date.now() },
       // A mark raises the version of the spool's tables.
       owners: versions

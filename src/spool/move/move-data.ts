@@ -122,13 +122,11 @@ function markDone(source: DatabaseSync, mark: MovedMark): void {
   }
 }
 
-interface MoveParts {
+class Move extends Part<{
   readonly request: MoveRequest;
   readonly source: DatabaseSync;
   readonly target: TargetDatabase;
-}
-
-class Move extends Part<MoveParts> {
+}> {
   readonly #clock = this.parts.request.clock ?? systemClock;
   #copied = 0;
   #octets = 0;

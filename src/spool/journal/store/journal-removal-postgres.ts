@@ -13,7 +13,6 @@ const rowsAtOnce = 500;
 const dayMs = 86_400_000;
 const lockNotAvailable = '55P03';
 
-const time = 'SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time';
 const agedOf = (name: string): string => `SELECT id FROM ${name} WHERE id < $1::text ORDER BY id LIMIT ${rowsAtOnce}`;
 const those = "id = ANY (string_to_array($1::text, ','))";
 
@@ -86,7 +85,7 @@ export class JournalRemoval extends Part<{
    * @returns whether there is more
    */
   async remove(now: number, isPressed: boolean): Promise<boolean> {
-    const [server] = await this.parts.database.query(time);
+    const [server] = await this.parts.database.query('SELECT extract(epoch FROM clock_timestamp()) * 1000 AS time');
     const limit = Math.min(now, Math.floor(Number(server?.['time']))) - this.parts.limits.keepDays * dayMs;
     const isMore = [
       await this.#removeAged(limit),
