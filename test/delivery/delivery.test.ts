@@ -5,8 +5,9 @@ import { type AddressInfo, createServer, type Socket } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createSecureContext, TLSSocket } from 'node:tls';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, onTestFinished, test } from 'vitest';
 import { Delivery } from '../../src/delivery/delivery.ts';
+import { classify } from '../../src/delivery/feedback/classify/classify.ts';
 import type { DeliveryParts } from '../../src/delivery/new-transport.ts';
 import { transportOf } from '../../src/delivery/router.ts';
 import type { Route, SmarthostRoute } from '../../src/delivery/settings.ts';
@@ -420,6 +421,26 @@ describe('a message', () => {
     // The sink never takes it: the second transaction has nobody accepted, and it is deferred.
     expect((await outcomes(3)).toSorted()).toEqual(['a delivered 250', 'b delivered 250', 'too-many deferred 452']);
     expect(sink.commands.filter((line) => line.startsWith('RCPT TO:<too-many'))).toHaveLength(2);
+  });
+
+  test('whose sender is refused says nothing of its recipients, whatever the code', async () => {
+    const server = createServer((socket) => {
+      socket.write('220 x\r\n');
+      socket.on('error', () => undefined);
+      socket.on('data', (data) => {
+        const isMail = data.toString('latin1').startsWith('MAIL');
+        socket.write(isMail ? '550 5.1.1 User unknown\r\n' : '250 x\r\n');
+      });
+    });
+    await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
+    onTestFinished(() => void server.close());
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it listens on a port
+    const { send, outcomes, events } = await run([smarthost((server.address() as AddressInfo).port)]);
+    await send();
+    expect(await outcomes(1)).toEqual(['bob failed 550']);
+    const { enhanced: status, text } = events[0]?.reply ?? { text: '' };
+    expect(text).toBe('MAIL FROM is refused: User unknown');
+    expect(classify({ status, words: `550 ${text}` })).toEqual({ class: 'policy', rule: 'words-sender' });
   });
 
   test('that nobody can carry fails at once', async () => {

@@ -134,7 +134,9 @@ export class SmtpTransaction {
     this.#touched = true;
     if (reply.code >= 300 && reply.code < 400) return unexpected('MAIL', reply);
     this.#mailAccepted = reply.code < 300;
-    if (!this.#mailAccepted) this.#fillUnfinished(resultOf(reply));
+    // Some servers say of the sender what others say of a recipient who is not there; the words keep them apart (D51).
+    const told = reply.code < 500 ? reply : { ...reply, text: `MAIL FROM is refused: ${reply.text}` };
+    if (!this.#mailAccepted) this.#fillUnfinished(resultOf(told));
     if (this.#pipelining) {
       this.stage = 'RCPT';
       return wait;
