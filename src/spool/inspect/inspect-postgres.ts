@@ -38,8 +38,8 @@ export interface PostgresInspection {
 /** What is asked of the server besides `askServer`. */
 const serverQuestion = `SELECT current_setting('server_version') AS version,
     current_setting('server_encoding') AS encoding, current_setting('max_connections')::integer AS max_connections,
-    (SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
-    pg_database_size(current_database()) AS octets,
+    (SELECT count(*)::integer FROM pg_stat_activity WHERE backend_type = 'client backend') AS connections,
+    pg_database_size(current_database())::float8 AS octets,
     (SELECT age(datfrozenxid) FROM pg_database WHERE datname = current_database()) AS transaction_age,
     (SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()) AS tls, quote_ident(current_user) AS asker,
     EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'pg_read_all_stats' AND pg_has_role(oid, 'USAGE')) AS sees_all`;
@@ -89,17 +89,9 @@ const processesQuestion = `SELECT p.id, p.name, p.beats, (to_jsonb(p) ->> 'patie
 const orphansQuestion = `SELECT count(*) AS claims FROM spool_recipients
   WHERE claimed_by IS NOT NULL AND claimed_by NOT IN (SELECT id FROM spool_processes)`;
 
-const ownersQuestion = 'SELECT owner, version FROM migrations ORDER BY owner';
-
 /** Which of our tables there are. */
 const presentQuestion =
   "SELECT to_regclass('migrations') IS NOT NULL AS migrated, to_regclass('spool_processes') IS NOT NULL AS spooled";
-
-const noTables: DatabaseProblem = {
-  code: 'no-tables',
-  text: 'There are no tables of Postern',
-  cure: 'Start a gateway on it, or move one there (postern migrate)',
-};
 
 /** Asks; what fails is a problem of its own, and there are no rows. */
 type Ask = (sql: string) => Promise<readonly Row[]>;
@@ -149,7 +141,7 @@ async function report(
   const server: Row = { ...state, ...more };
   const [present = {}] = await ask(presentQuestion);
   const [hasTables, hasSpool] = [present['migrated'] === true, present['spooled'] === true];
-  const owners = (hasTables ? await ask(ownersQuestion) : []).map((row) => {
+  const owners = (hasTables ? await ask('SELECT owner, version FROM migrations ORDER BY owner') : []).map((row) => {
     const owner = String(row['owner']);
     return { owner, version: Number(row['version']), known: known.get(owner) ?? null };
   });
@@ -165,9 +157,11 @@ async function report(
   const now = numberOf(server['time']) ?? Date.now();
   const isServed = processes.some(({ isAlive }) => isAlive === true);
   const { time: _, asker: __, sees_all: ___, ...facts } = server;
+  const cure = 'Start a gateway on it, or move one there (postern migrate)';
   return {
     ...{ engine: 'PostgreSQL', place: shown, owners, queue, processes },
-    facts: Object.fromEntries(Object.entries(facts).map(([name, value]) => [name, factOf(value)])),
+    // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- the questions ask for texts, numbers, and yes or no
+    facts: facts as DatabaseReport['facts'],
     tables: tables.map(sizeOf),
     replicas: replicas.map((row) => ({
       ...{ name: String(row['name']), state: String(row['state']), lagOctets: numberOf(row['lag']) },
@@ -175,19 +169,12 @@ async function report(
     })),
     unseen: unseenOf(server),
     problems: [
-      ...(hasTables ? [] : [noTables]),
+      ...(hasTables ? [] : [{ code: 'no-tables', text: 'There are no tables of Postern', cure }]),
       ...commonProblems({ owners, queue }, now, isServed),
       ...serverProblems({ server, tables, replicas, slots, open }),
       ...claimProblems(processes, numberOf(orphans?.['claims']) ?? 0, takeOverSeconds),
     ],
   };
-}
-
-function factOf(value: unknown): string | number | boolean | null {
-  if (value === null || value === undefined) return null;
-  if (typeof value === 'boolean' || typeof value === 'number') return value;
-  const text = typeof value === 'string' ? value : JSON.stringify(value);
-  return /^\d{1,15}$/.test(text) ? Number(text) : text;
 }
 
 /** Looks at the processes twice: a living one changes its row more often than that. */

@@ -30,10 +30,7 @@ export interface Copying {
 /** What stands between the values of a row, and for NULL, where rows are added up. */
 const [between, none] = ['\u{1f}', '\u{1e}'];
 
-interface Column {
-  readonly name: string;
-  readonly type: string;
-}
+type Column = Readonly<Record<'name' | 'type', string>>;
 
 /** The value of a column as the target tells it where rows are added up; `textOf` tells it alike. */
 function shown({ name, type }: Column): string {
