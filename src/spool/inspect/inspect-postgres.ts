@@ -181,8 +181,8 @@ async function report(
 async function processesOf(ask: Ask, takeOverSeconds: number): Promise<readonly WorkingProcess[]> {
   const first = await ask(processesQuestion);
   if (first.length === 0) return [];
-  const patience = first.map((row) => numberOf(row['patience_ms']) ?? takeOverSeconds * 1000);
-  await sleep(Math.max(1000, Math.max(...patience) / 6) * 1.6);
+  const longest = first.reduce((ms, row) => Math.max(ms, numberOf(row['patience_ms']) ?? takeOverSeconds * 1000), 6000);
+  await sleep((longest / 6) * 1.6);
   const beats = new Map((await ask(processesQuestion)).map((row) => [row['id'], row['beats']]));
   return first.map((row) => ({
     name: String(row['name']),
