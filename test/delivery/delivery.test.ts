@@ -423,24 +423,40 @@ describe('a message', () => {
     expect(sink.commands.filter((line) => line.startsWith('RCPT TO:<too-many'))).toHaveLength(2);
   });
 
-  test('whose sender is refused says nothing of its recipients, whatever the code', async () => {
+  /** Classes of what a next hop's refusal at a command ends in, with its words. */
+  async function refusedAt(command: string, recipients: readonly string[]): Promise<readonly string[]> {
     const server = createServer((socket) => {
       socket.write('220 x\r\n');
       socket.on('error', () => undefined);
       socket.on('data', (data) => {
-        const isMail = data.toString('latin1').startsWith('MAIL');
-        socket.write(isMail ? '550 5.1.1 User unknown\r\n' : '250 x\r\n');
+        const text = data.toString('latin1');
+        const answer = text.startsWith('DATA') ? '354 x' : '250 x';
+        const isRefused = text.startsWith(command) || (command === '.' && text.endsWith('\r\n.\r\n'));
+        socket.write(`${isRefused ? '550 5.1.1 User unknown' : answer}\r\n`);
       });
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
     onTestFinished(() => void server.close());
     // oxlint-disable-next-line typescript/no-unsafe-type-assertion -- it listens on a port
     const { send, outcomes, events } = await run([smarthost((server.address() as AddressInfo).port)]);
-    await send();
-    expect(await outcomes(1)).toEqual(['bob failed 550']);
-    const { enhanced: status, text } = events[0]?.reply ?? { text: '' };
-    expect(text).toBe('MAIL FROM is refused: User unknown');
-    expect(classify({ status, words: `550 ${text}` })).toEqual({ class: 'policy', rule: 'words-sender' });
+    await send({ recipients });
+    await outcomes(recipients.length);
+    return events.map(({ reply: { code, enhanced: status, text } }) => {
+      const { class: bounceClass, rule } = classify({ status, words: `${code} ${text}` });
+      return `${bounceClass} by ${rule}: ${text}`;
+    });
+  }
+
+  test.each([
+    ['MAIL', 1, 'policy by words-sender: MAIL FROM is refused: User unknown'],
+    ['RCPT', 2, 'hard by no-such-user: User unknown'],
+    ['DATA', 1, 'hard by no-such-user: User unknown'],
+    ['DATA', 2, 'policy by refused-together: Refused for 2 recipients at once: User unknown'],
+    ['.', 1, 'hard by no-such-user: User unknown'],
+    ['.', 2, 'policy by refused-together: Refused for 2 recipients at once: User unknown'],
+  ])('refused 550 5.1.1 at %s for %i recipients: %s', async (command, count, expected) => {
+    const recipients = ['a@example.org', 'b@example.org'].slice(0, count);
+    expect(await refusedAt(command, recipients)).toEqual(recipients.map(() => expected));
   });
 
   test('that nobody can carry fails at once', async () => {

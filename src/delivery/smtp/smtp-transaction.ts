@@ -172,24 +172,33 @@ export class SmtpTransaction {
       this.stage = 'end of data';
       return { kind: 'send', commands: '.\r\n' };
     }
-    for (const index of this.#accepted) this.#results[index] = resultOf(reply);
+    this.#finishAccepted(reply);
     return { kind: 'end', end: this.#end(false) };
+  }
+
+  /** Gives those who were accepted the result of a reply about all of them. */
+  #finishAccepted(reply: SmtpReply): void {
+    const { length } = this.#accepted;
+    // Of several it is not known whom a refusal is about; the words keep them from being taken for unknown (D51).
+    const isForSeveral = reply.code >= 500 && length > 1;
+    const text = `Refused for ${length} recipients at once: ${reply.text}`;
+    const result = resultOf(isForSeveral ? { ...reply, text } : reply);
+    for (const index of this.#accepted) {
+      const passedOn = result.kind === 'delivered' && this.#passesOn && this.#asksFor(index);
+      this.#results[index] = passedOn ? { ...result, handover: 'passed-on' } : result;
+    }
   }
 
   /** Takes a reply while the content is being sent: it can only be a refusal, and the connection is then out of step. */
   #takeEarly(reply: SmtpReply): NextStep {
     if (reply.code < 400) return unexpected('content', reply);
-    for (const index of this.#accepted) this.#results[index] = resultOf(reply);
+    this.#finishAccepted(reply);
     return { kind: 'abandon', reply };
   }
 
   #takeFinal(reply: SmtpReply): NextStep {
     if (reply.code >= 300 && reply.code < 400) return unexpected('the end of data', reply);
-    const result = resultOf(reply);
-    for (const index of this.#accepted) {
-      const passedOn = result.kind === 'delivered' && this.#passesOn && this.#asksFor(index);
-      this.#results[index] = passedOn ? { ...result, handover: 'passed-on' } : result;
-    }
+    this.#finishAccepted(reply);
     return { kind: 'end', end: this.#end(false) };
   }
 

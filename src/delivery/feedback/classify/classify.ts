@@ -60,6 +60,8 @@ export const bounceRules = {
   'words-blocked': { class: 'policy', words: blocked },
   'words-preference': { class: 'policy', words: preference },
   'words-rate': { class: 'soft', words: rate },
+  // Delivery's own words: a refusal behind DATA of a message with several recipients.
+  'refused-together': { class: 'policy', words: /\bRefused for \d+ recipients at once: / },
   // What several servers say of an address that is in no directory of theirs.
   'recipient-access-denied': {
     class: 'hard',

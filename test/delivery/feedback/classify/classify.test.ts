@@ -51,6 +51,7 @@ describe.each(replies)('$reply', ({ meant, reply }) => {
 const bare = [
   ['soft by no-failure', '2.1.5', '250 2.1.5 user unknown to me, but relayed'],
   ['soft by 4.x.x', '4.4.1', 'connection to mx.example.com'],
+  ['policy by refused-together', '5.1.1', '550 Refused for 3 recipients at once: user unknown'],
   ['soft by mailbox-full', '5.2.2', ''],
   ['hard by no-such-user', '5.1.1', ''],
   ['hard by mailbox-disabled', '5.2.1', ''],
