@@ -61,7 +61,7 @@ test('addresses have their turns: one that sends many does not keep another wait
 
 test('one that takes all memory at once ends neither the gateway nor the reading', { timeout: 180_000 }, async () => {
   // It ends by memory after a second or two. The time is long, so that a busy machine does not end it first.
-  const reader = open({ milliseconds: 120_000, heapMebibytes: 128 });
+  const reader = open({ milliseconds: 120_000, heapMebibytes: 80 });
   const groups = Buffer.from(`From: MAILER-DAEMON@x\r\nTo: ${'a:;'.repeat(340_000)}\r\n\r\nx`);
   const [large, small] = await Promise.all([reader.read(groups, from), reader.read(Buffer.from(report), from)]);
   expect(large).toMatchObject({ kind: 'unreadable', why: expect.stringContaining('memory') });
