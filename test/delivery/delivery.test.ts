@@ -424,7 +424,7 @@ describe('a message', () => {
   });
 
   /** Classes of what a next hop's refusal at a command ends in, with its words. */
-  async function refusedAt(command: string, recipients: readonly string[]): Promise<readonly string[]> {
+  async function refusedAt(command: string, reply: string, recipients: readonly string[]): Promise<readonly string[]> {
     const server = createServer((socket) => {
       socket.write('220 x\r\n');
       socket.on('error', () => undefined);
@@ -432,7 +432,7 @@ describe('a message', () => {
         const text = data.toString('latin1');
         const answer = text.startsWith('DATA') ? '354 x' : '250 x';
         const isRefused = text.startsWith(command) || (command === '.' && text.endsWith('\r\n.\r\n'));
-        socket.write(`${isRefused ? '550 5.1.1 User unknown' : answer}\r\n`);
+        socket.write(`${isRefused ? reply : answer}\r\n`);
       });
     });
     await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve));
@@ -447,16 +447,19 @@ describe('a message', () => {
     });
   }
 
+  const unknown = '550 5.1.1 User unknown';
+
   test.each([
-    ['MAIL', 1, 'policy by words-sender: MAIL FROM is refused: User unknown'],
-    ['RCPT', 2, 'hard by no-such-user: User unknown'],
-    ['DATA', 1, 'hard by no-such-user: User unknown'],
-    ['DATA', 2, 'policy by refused-together: Refused for 2 recipients at once: User unknown'],
-    ['.', 1, 'hard by no-such-user: User unknown'],
-    ['.', 2, 'policy by refused-together: Refused for 2 recipients at once: User unknown'],
-  ])('refused 550 5.1.1 at %s for %i recipients: %s', async (command, count, expected) => {
+    ['MAIL', unknown, 1, 'policy by words-sender: MAIL FROM is refused: User unknown'],
+    ['RCPT', unknown, 2, 'hard by no-such-user: User unknown'],
+    ['DATA', unknown, 1, 'hard by no-such-user: User unknown'],
+    ['DATA', unknown, 2, 'policy by refused-together: Refused for 2 recipients at once: User unknown'],
+    ['.', unknown, 1, 'hard by no-such-user: User unknown'],
+    ['.', unknown, 2, 'policy by refused-together: Refused for 2 recipients at once: User unknown'],
+    ['.', '450 4.3.0 Later', 2, 'soft by 4.x.x: Later'],
+  ])('answered at %s with %s, for %i recipients: %s', async (command, reply, count, expected) => {
     const recipients = ['a@example.org', 'b@example.org'].slice(0, count);
-    expect(await refusedAt(command, recipients)).toEqual(recipients.map(() => expected));
+    expect(await refusedAt(command, reply, recipients)).toEqual(recipients.map(() => expected));
   });
 
   test('that nobody can carry fails at once', async () => {
