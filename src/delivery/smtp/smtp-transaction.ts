@@ -181,8 +181,8 @@ export class SmtpTransaction {
     const { length } = this.#accepted;
     // Of several it is not known whom a refusal is about; the words keep them from being taken for unknown (D51).
     const isForSeveral = reply.code >= 500 && length > 1;
-    const text = `Refused for ${length} recipients at once: ${reply.text}`;
-    const result = resultOf(isForSeveral ? { ...reply, text } : reply);
+    const told = isForSeveral ? { ...reply, text: `Refused for ${length} recipients at once: ${reply.text}` } : reply;
+    const result = resultOf(told);
     for (const index of this.#accepted) {
       const passedOn = result.kind === 'delivered' && this.#passesOn && this.#asksFor(index);
       this.#results[index] = passedOn ? { ...result, handover: 'passed-on' } : result;
