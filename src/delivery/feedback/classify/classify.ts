@@ -30,7 +30,7 @@ const full =
 
 /** Words about who sent the message or from where: nothing is said of the recipient, though "not found" may stand there. */
 const ofSender =
-  /sender(?:'s)? (?:address |domain |verif|rejected|denied|refused|blocked|is |host|email|ip\b)|(?:invalid|envelope|bad|unauthori[sz]ed|the) sender\b|return[- ]?path|envelope[- ]?from|mail ?from\b|(?:blank|valid) from\b|helo\b|ehlo\b|client host|reverse (?:dns|hostname|lookup)|\bptr\b|bad ip\b|(?:your|sending) (?:ip|host|server|domain)\b/i;
+  /sender(?:'s)? (?:<?@>? |user |account )?(?:address |domain |verif|call|rejected|denied|refused|blocked|unknown|not |(?:does|doesn't|is) |invalid|host|email|ip\b)|(?:invalid|envelope|bad|unauthori[sz]ed|unknown|no such|the) sender\b|\babsender(?:adresse)? (?:unbekannt|nicht|existiert)|return[- ]?path|envelope[- ]?from|mail ?from\b|(?:blank|valid) from\b|helo\b|ehlo\b|client host|reverse (?:dns|hostname|lookup)|\bptr\b|bad ip\b|(?:your|sending) (?:ip|host|server|domain)\b/i;
 
 /** Words of lists, filters and rules that keep a message out, or of a server that does not relay. */
 const blocked =
