@@ -520,6 +520,14 @@ describe('a message with REQUIRETLS (RFC 8689 §4.2.1)', () => {
     expect(await outcomesOf([smarthost(later.port, strict)])).toEqual(['deferred 451 4.3.0', 'deferred 451 4.3.0']);
   });
 
+  test.each([
+    ['waits', '454 4.7.0 not now', 'deferred 451 4.7.0'],
+    ['fails', '502 5.5.1 never', 'failed 550 5.7.30'],
+  ])('%s where TLS is not required and STARTTLS is answered with %s', async (_, starttlsReply, expected) => {
+    const sink = await startSink({ tls: { mode: 'starttls', key: '', cert: '' }, starttlsReply });
+    expect(await outcomesOf([smarthost(sink.port, { tls: 'opportunistic' })])).toEqual(['delivered 250 2.0.0', expected]);
+  });
+
   test('waits where a next hop whose TLS has failed once goes down for another reason', async () => {
     const secureContext = createSecureContext(await testCertificate());
     const held: Socket[] = [];

@@ -71,6 +71,8 @@ export interface Session {
   /** TLS is on, the certificate was verified for the next hop's name, and that name is no stranger's word: REQUIRETLS may go. */
   readonly verifiedTls: boolean;
   readonly tls: TlsFacts;
+  /** STARTTLS was put off (RFC 3207 §4: 454), so that there may be TLS later. */
+  readonly isTlsPutOff?: boolean;
   /** What is wrong with a certificate that nobody asked to be verified. */
   readonly certificateFault?: TlsFault;
 }
@@ -92,6 +94,7 @@ const refusals = {
     enhanced: '5.7.30',
     text: 'REQUIRETLS needs a next hop with a verified certificate that offers it',
   },
+  tlsPutOff: { code: 451, enhanced: '4.7.0', text: 'REQUIRETLS waits, since the next hop puts STARTTLS off' },
   tooBig: { code: 552, enhanced: '5.3.4', text: 'The message is larger than the next hop accepts' },
   smtputf8: { code: 550, enhanced: '5.6.7', text: 'A non-ASCII address needs a next hop with SMTPUTF8' },
   eightBit: { code: 554, enhanced: '5.6.3', text: '8-bit content needs a next hop with 8BITMIME' },
@@ -127,8 +130,10 @@ function recipientParameters({ notify, orcpt }: RecipientRequest = {}, usesUtf8:
 }
 
 /** Writes the commands, each with its line end. */
-export function envelopeCommands(mail: OutgoingMail, { capabilities, verifiedTls }: Session): EnvelopeCommands {
-  if (mail.requireTls && !(verifiedTls && capabilities.requireTls)) return { refused: refusals.requireTls };
+export function envelopeCommands(mail: OutgoingMail, session: Session): EnvelopeCommands {
+  const { capabilities, verifiedTls, isTlsPutOff } = session;
+  if (mail.requireTls && !(verifiedTls && capabilities.requireTls))
+    return { refused: isTlsPutOff ? refusals.tlsPutOff : refusals.requireTls };
   const size = sizeOf(mail);
   if (capabilities.maxSize !== undefined && size > capabilities.maxSize) return { refused: refusals.tooBig };
   if (isUnsafe(mail.reversePath)) return { refused: refusals.unsafe };

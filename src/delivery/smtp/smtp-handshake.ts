@@ -119,7 +119,7 @@ async function upgrade(
   commands: CommandSocket,
   socket: Socket,
   options: SmtpClientOptions,
-): Promise<TLSSocket | undefined> {
+): Promise<TLSSocket | { readonly isTlsPutOff: boolean }> {
   const reply = await commands.ask('STARTTLS', 'STARTTLS', options.timeouts.handshake);
   if (reply.code !== 220) {
     if (reply.code === 421) throw refused('The next hop refused STARTTLS', reply);
@@ -127,7 +127,7 @@ async function upgrade(
       const why = refused('The next hop refused STARTTLS', reply);
       throw new HandshakeFailure(why.reply, { tlsFault: 'starttls-not-supported', wasLost: reply.code < 500 });
     }
-    return undefined;
+    return { isTlsPutOff: reply.code < 500 };
   }
   // Replies injected before TLS would later be taken for the server's own (CVE-2011-0411 and similar).
   if (commands.pendingOctets > 0) {
@@ -168,14 +168,16 @@ export async function handshake(bare: Socket, options: SmtpClientOptions): Promi
     secure = await secured(bare, options);
     socket = secure;
   }
+  let isTlsPutOff = false;
   let commands = new CommandSocket(socket);
   const greeting = await commands.reply('the connection (greeting)', options.timeouts.greeting);
   if (greeting.code !== 220) throw refused('The next hop refused the connection', greeting);
   let capabilities = await greet(commands, options);
   if (!secure && options.tls !== 'none' && capabilities.startTls) {
-    secure = await upgrade(commands, socket, options);
-    if (secure) {
-      socket = secure;
+    const upgraded = await upgrade(commands, socket, options);
+    if ('isTlsPutOff' in upgraded) ({ isTlsPutOff } = upgraded);
+    else {
+      socket = secure = upgraded;
       commands = new CommandSocket(socket);
       // RFC 3207 §4.2: what the server offered before TLS no longer counts.
       capabilities = await greet(commands, options);
@@ -191,5 +193,5 @@ export async function handshake(bare: Socket, options: SmtpClientOptions): Promi
   await authenticate(commands, session, options);
   if (commands.pendingOctets > 0) throw failure('4.5.0', 'The next hop sent a reply that nobody asked for');
   commands.detach();
-  return { ...session, socket };
+  return { ...session, isTlsPutOff, socket };
 }
