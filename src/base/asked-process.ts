@@ -16,6 +16,8 @@ export interface WorkLimits {
 /** What the process answers where the work cannot be done. */
 export interface WorkFailure {
   readonly error: string;
+  /** It took too long, for which a busy machine may be the reason. */
+  readonly isLate?: true;
 }
 
 /** When askers shall come again where nothing can be done now, in seconds. */
@@ -148,7 +150,7 @@ export class AskedProcess<Question extends object, Answer extends object> {
     };
     started.on('error', ({ message }) => end(refusal(`The process cannot be started: ${message}`)));
     started.on('exit', (code, signal) => {
-      if (this.#isTooLate) end({ error: 'The reading was ended: it took too long' });
+      if (this.#isTooLate) end({ error: 'The reading was ended: it took too long', isLate: true });
       // V8 ends a process that has no more memory by one of these.
       else if (signal === 'SIGABRT' || signal === 'SIGTRAP' || signal === 'SIGILL')
         end({ error: 'The reading was ended: it took too much memory' });
