@@ -40,8 +40,11 @@ test('the From line goes, quoting of mboxo and mboxrd is taken back, and the sen
   expect(found.map(({ sender }) => sender)).toEqual(['a@example.com', 'a@example.com', 'a@example.com']);
 });
 
-test('line ends of CRLF do as well', async () => {
-  expect(await texts(three.replaceAll('\n', '\r\n'))).toHaveLength(3);
+test.each([1, 2, 3, 7, 999, 1001, 1002, 65_536])('line ends of CRLF do as well, in pieces of %i octets', async (size) => {
+  const padded = three.replaceAll('one', 'one '.repeat(700));
+  const plain = await texts(padded);
+  const withCr = plain.map((text) => text.replaceAll('\n', '\r\n'));
+  expect(await texts(padded.replaceAll('\n', '\r\n'), size)).toEqual(withCr);
 });
 
 test.each([

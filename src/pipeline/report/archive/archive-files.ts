@@ -80,7 +80,7 @@ export async function* readMbox(windows: AsyncIterable<Buffer>, most: number): A
   for await (const window of withEnd(windows)) {
     text += window?.toString('latin1') ?? '';
     // What may be the beginning of a `From ` line, and the line end before it, is read together with the next window.
-    const limit = window ? text.length - longestSeparator - 1 : text.length;
+    const limit = window ? text.length - longestSeparator - 2 : text.length;
     if (limit < 0) continue;
     if (!current) {
       const line = separatorOf(text);
@@ -91,7 +91,7 @@ export async function* readMbox(windows: AsyncIterable<Buffer>, most: number): A
     for (const { 0: line, index } of text.matchAll(behindEmptyLine)) {
       if (index > limit) break;
       if (!isSeparator(line)) continue;
-      current.add(text.slice(at, index - 1), most);
+      current.add(text.slice(at, index - (text[index - 2] === '\r' ? 2 : 1)), most);
       yield current.finish();
       current = new Begun(line);
       at = index + line.length;
