@@ -525,7 +525,10 @@ describe('a message with REQUIRETLS (RFC 8689 §4.2.1)', () => {
     ['fails', '502 5.5.1 never', 'failed 550 5.7.30'],
   ])('%s where TLS is not required and STARTTLS is answered with %s', async (_, starttlsReply, expected) => {
     const sink = await startSink({ tls: { mode: 'starttls', key: '', cert: '' }, starttlsReply });
-    expect(await outcomesOf([smarthost(sink.port, { tls: 'opportunistic' })])).toEqual(['delivered 250 2.0.0', expected]);
+    expect(await outcomesOf([smarthost(sink.port, { tls: 'opportunistic' })])).toEqual([
+      'delivered 250 2.0.0',
+      expected,
+    ]);
   });
 
   test('waits where a next hop whose TLS has failed once goes down for another reason', async () => {

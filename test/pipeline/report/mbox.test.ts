@@ -1,8 +1,16 @@
 // mbox files as streams: where messages begin, what is unquoted, and that nothing in a file makes the reader hold it.
 
+import { mkdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { beginsMbox, type MboxMessage, readMbox } from '../../../src/pipeline/report/archive/archive-files.ts';
+import {
+  beginsMbox,
+  type MboxMessage,
+  readArchive,
+  readMbox,
+} from '../../../src/pipeline/report/archive/archive-files.ts';
 import { collectGarbage } from '../../support/heap-octets.ts';
+import { scratchFolder } from '../../support/scratch.ts';
 
 const line = 'From a@example.com Sun Nov 22 08:00:00 2026';
 
@@ -40,12 +48,15 @@ test('the From line goes, quoting of mboxo and mboxrd is taken back, and the sen
   expect(found.map(({ sender }) => sender)).toEqual(['a@example.com', 'a@example.com', 'a@example.com']);
 });
 
-test.each([1, 2, 3, 7, 999, 1001, 1002, 65_536])('line ends of CRLF do as well, in pieces of %i octets', async (size) => {
-  const padded = three.replaceAll('one', 'one '.repeat(700));
-  const plain = await texts(padded);
-  const withCr = plain.map((text) => text.replaceAll('\n', '\r\n'));
-  expect(await texts(padded.replaceAll('\n', '\r\n'), size)).toEqual(withCr);
-});
+test.each([1, 2, 3, 7, 999, 1001, 1002, 65_536])(
+  'line ends of CRLF do as well, in pieces of %i octets',
+  async (size) => {
+    const padded = three.replaceAll('one', 'one '.repeat(700));
+    const plain = await texts(padded);
+    const withCr = plain.map((text) => text.replaceAll('\n', '\r\n'));
+    expect(await texts(padded.replaceAll('\n', '\r\n'), size)).toEqual(withCr);
+  },
+);
 
 test.each([
   ['text of a body', 'From the beginning it was 10:30 somewhere'],
@@ -98,4 +109,14 @@ test('a line of 100 MB and binary octets take no more memory than a message may 
   expect(found.map(({ size }) => size)).toEqual([104_857_600 + 16, 14]);
   expect(found[0]?.octets.length).toBe(1_000_000);
   expect(largest).toBeLessThan(64_000_000);
+});
+
+test('files and folders are read whose names are not UTF-8', async () => {
+  const folder = scratchFolder();
+  const maildir = Buffer.from(join(folder, 'bo\xeete'), 'latin1');
+  const cur = Buffer.concat([maildir, Buffer.from('/cur')]);
+  for (const path of [maildir, cur, Buffer.concat([maildir, Buffer.from('/new')])]) mkdirSync(path);
+  writeFileSync(Buffer.concat([cur, Buffer.from('/\xe4:2,S', 'latin1')]), 'Subject: 1\n\nx\n');
+  const found = await Array.fromAsync(readArchive([folder], { most: 1000 }));
+  expect(found).toMatchObject([{ kind: 'message', name: join(folder, 'bo\ufffdte/cur/\ufffd:2,S'), size: 14 }]);
 });

@@ -1,7 +1,7 @@
 // Reads the messages of an archive one at a time. Nothing outside of the named paths is opened, and no link is followed.
 
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';
+import { type FileHandle, lstat, open, readdir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorMessage } from '../../../base/errors.ts';
 
@@ -134,28 +134,36 @@ function beginsMessage(start: Buffer): boolean {
   return /^[A-Za-z][\x21-\x39\x3b-\x7e]*[ \t]*:/.test(head) && wellKnown.test(head);
 }
 
-async function isMaildir(folder: string): Promise<boolean> {
-  const kinds = await Promise.all(['cur', 'new'].map((name) => lstat(join(folder, name)).catch(() => undefined)));
+/** The path of a name in a folder, in octets: names need not be UTF-8. */
+function pathIn(folder: Buffer, name: Buffer): Buffer {
+  return Buffer.from(join(folder.toString('latin1'), name.toString('latin1')), 'latin1');
+}
+
+async function isMaildir(folder: Buffer): Promise<boolean> {
+  const paths = ['cur', 'new'].map((name) => pathIn(folder, Buffer.from(name)));
+  const kinds = await Promise.all(paths.map((path) => lstat(path).catch(() => undefined)));
   return kinds.every((kind) => kind?.isDirectory() === true);
 }
 
 interface FoundFile {
-  readonly file: string;
+  readonly file: Buffer;
   readonly fault?: string;
 }
 
+const tmp = Buffer.from('tmp');
+
 /** The plain files below a folder. Of a Maildir, these are the files in cur and new, and those of Maildirs within it. */
-async function* filesBelow(folder: string, depth: number): AsyncGenerator<FoundFile> {
+async function* filesBelow(folder: Buffer, depth: number): AsyncGenerator<FoundFile> {
   if (depth > deepest) {
     yield { file: folder, fault: `more than ${deepest} folders deep` };
     return;
   }
   const maildir = await isMaildir(folder);
   try {
-    for await (const entry of await opendir(folder)) {
-      const path = join(folder, entry.name);
+    for (const entry of await readdir(folder, { withFileTypes: true, encoding: 'buffer' })) {
+      const path = pathIn(folder, entry.name);
       if (entry.isDirectory()) {
-        if (!(maildir && entry.name === 'tmp')) yield* filesBelow(path, depth + 1);
+        if (!(maildir && entry.name.equals(tmp))) yield* filesBelow(path, depth + 1);
       } else if (!maildir) {
         yield entry.isFile() ? { file: path } : { file: path, fault: 'no plain file' };
       }
@@ -213,25 +221,27 @@ async function* messagesOf(file: string, handle: FileHandle, { most }: ArchiveOp
 }
 
 async function* readFoundFile({ file, fault }: FoundFile, options: ArchiveOptions): AsyncGenerator<ArchiveEntry> {
+  const name = file.toString();
   if (fault !== undefined) {
-    yield { kind: 'skipped', name: file, why: fault };
+    yield { kind: 'skipped', name, why: fault };
     return;
   }
   try {
     // NOFOLLOW refuses a link made since the folder was read; NONBLOCK does not wait at a pipe that nobody writes to.
     await using handle = await open(file, constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK);
-    if ((await handle.stat()).isFile()) yield* messagesOf(file, handle, options);
-    else yield { kind: 'skipped', name: file, why: 'no plain file' };
+    if ((await handle.stat()).isFile()) yield* messagesOf(name, handle, options);
+    else yield { kind: 'skipped', name, why: 'no plain file' };
   } catch (cause) {
-    yield { kind: 'skipped', name: file, why: errorMessage(cause) };
+    yield { kind: 'skipped', name, why: errorMessage(cause) };
   }
 }
 
 async function* filesOf(path: string): AsyncGenerator<FoundFile> {
   const kind = await lstat(path).catch((cause: unknown) => errorMessage(cause));
-  if (typeof kind === 'string') yield { file: path, fault: kind };
-  else if (kind.isDirectory()) yield* filesBelow(path, 0);
-  else yield { file: path };
+  const file = Buffer.from(path);
+  if (typeof kind === 'string') yield { file, fault: kind };
+  else if (kind.isDirectory()) yield* filesBelow(file, 0);
+  else yield { file };
 }
 
 /** Reads messages of files, folders, Maildirs and mbox files, one at a time. What is none or unreadable is reported. */
