@@ -1,7 +1,7 @@
 // Reads the messages of an archive one at a time. Nothing outside of the named paths is opened, and no link is followed.
 
 import { constants } from 'node:fs';
-import { type FileHandle, lstat, open, readdir } from 'node:fs/promises';
+import { type FileHandle, lstat, open, opendir } from 'node:fs/promises';
 import { join } from 'node:path';
 import { errorMessage } from '../../../base/errors.ts';
 
@@ -134,13 +134,13 @@ function beginsMessage(start: Buffer): boolean {
   return /^[A-Za-z][\x21-\x39\x3b-\x7e]*[ \t]*:/.test(head) && wellKnown.test(head);
 }
 
-/** The path of a name in a folder, in octets: names need not be UTF-8. */
-function pathIn(folder: Buffer, name: Buffer): Buffer {
-  return Buffer.from(join(folder.toString('latin1'), name.toString('latin1')), 'latin1');
+/** The path of a name in a folder, in octets: names need not be UTF-8. @param name each octet as a character */
+function pathIn(folder: Buffer, name: string): Buffer {
+  return Buffer.from(join(folder.toString('latin1'), name), 'latin1');
 }
 
 async function isMaildir(folder: Buffer): Promise<boolean> {
-  const paths = ['cur', 'new'].map((name) => pathIn(folder, Buffer.from(name)));
+  const paths = ['cur', 'new'].map((name) => pathIn(folder, name));
   const kinds = await Promise.all(paths.map((path) => lstat(path).catch(() => undefined)));
   return kinds.every((kind) => kind?.isDirectory() === true);
 }
@@ -150,8 +150,6 @@ interface FoundFile {
   readonly fault?: string;
 }
 
-const tmp = Buffer.from('tmp');
-
 /** The plain files below a folder. Of a Maildir, these are the files in cur and new, and those of Maildirs within it. */
 async function* filesBelow(folder: Buffer, depth: number): AsyncGenerator<FoundFile> {
   if (depth > deepest) {
@@ -160,10 +158,10 @@ async function* filesBelow(folder: Buffer, depth: number): AsyncGenerator<FoundF
   }
   const maildir = await isMaildir(folder);
   try {
-    for (const entry of await readdir(folder, { withFileTypes: true, encoding: 'buffer' })) {
+    for await (const entry of await opendir(folder, { encoding: 'latin1' })) {
       const path = pathIn(folder, entry.name);
       if (entry.isDirectory()) {
-        if (!(maildir && entry.name.equals(tmp))) yield* filesBelow(path, depth + 1);
+        if (!(maildir && entry.name === 'tmp')) yield* filesBelow(path, depth + 1);
       } else if (!maildir) {
         yield entry.isFile() ? { file: path } : { file: path, fault: 'no plain file' };
       }
