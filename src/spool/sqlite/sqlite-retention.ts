@@ -73,7 +73,8 @@ export class Retention extends SpoolPart<
 
   /** Calls `prune` if that was last done more than an hour ago. @param now milliseconds since 1970 */
   pruneSometimes(now: number): void {
-    if (now - this.#prunedAt > pruneEveryMilliseconds) this.prune(now);
+    // The clock may have been set back since.
+    if (Math.abs(now - this.#prunedAt) > pruneEveryMilliseconds) this.prune(now);
   }
 
   /** Removes what is too old, at most `removedAtOnce` messages; if more may remain, the next claim continues. */

@@ -289,3 +289,15 @@ test('a limit that was lowered is kept from the next start on', () => {
   const { removed } = limited({ failedMessages: 1 }).write([{ kind: 'recover', args: [someTime] }]);
   expect(removed).toEqual([{ account: 'dev', messages: 4, octets: 40 }]);
 });
+
+test('what is too old is removed also where the clock was set back since it was last removed', () => {
+  const claim = (now: number): void => {
+    store.write([{ kind: 'claimDue', args: [{ transport: 'out', account: 'dev', now, limit: 1, claimUntil: now }] }]);
+  };
+  const day = 86_400_000;
+  claim(someTime + 3000 * day);
+  database.exec(`INSERT INTO idempotency_keys (account, key, digest, message_id, recipients, created_at)
+    VALUES ('dev', 'order-1', '', '', '[]', ${someTime - 2 * day})`);
+  claim(someTime);
+  expect(database.prepare('SELECT key FROM idempotency_keys').all()).toEqual([]);
+});
