@@ -2,7 +2,13 @@
 // share one transaction; callers get results only after COMMIT has returned, which is after the fsync.
 
 import type { ClockReading } from '../../base/clock.ts';
-import { type DatabaseFailure, failureOf, isBusy, sqliteMessage } from '../../base/database/sqlite-errors.ts';
+import {
+  type DatabaseFailure,
+  failureOf,
+  isBusy,
+  isDamaged,
+  sqliteMessage,
+} from '../../base/database/sqlite-errors.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { doVerb, type PlainVerb } from '../core/plain-verbs.ts';
 import { endReport } from '../core/report-steps.ts';
@@ -291,9 +297,7 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     if (now === undefined || performance.now() < this.#tryAt) return false;
     try {
       this.clock.hold();
-      const isMore =
-        this.#follower.follow(this.clock.stored(now)) ||
-        this.#follower.unsynced(() => this.parts.settled.settle(now, this.inFlight.oldest));
+      const isMore = this.#follower.follow(this.clock.stored(now)) || this.#settle(now);
       this.#unfiled = isMore ? Math.max(0, this.#unfiled - followedAtOnce) : 0;
       [this.#pauseMs, this.#fault] = [0, undefined];
       return isMore;
@@ -303,6 +307,16 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
       this.#pauseMs = Math.min(Math.max(firstPauseMs, this.#pauseMs * 2), longestPauseMs);
       this.#tryAt = performance.now() + this.#pauseMs;
       this.#fault = sqliteMessage(thrown);
+      return false;
+    }
+  }
+
+  /** Puts messages that wait into blocks. Damaged ones stay where they are: events are filed all the same. @returns as `follow` does */
+  #settle(now: number): boolean {
+    try {
+      return this.#follower.unsynced(() => this.parts.settled.settle(now, this.inFlight.oldest));
+    } catch (thrown) {
+      if (!isDamaged(thrown)) throw thrown;
       return false;
     }
   }

@@ -13,7 +13,9 @@ import { SqliteJournal } from '../../../src/spool/journal/writer/journal-tables.
 import { examinedAtOnce } from '../../../src/spool/search/find-events.ts';
 import { acceptedEvent } from '../../../src/spool/spool-events.ts';
 import { EventFollower } from '../../../src/spool/sqlite/event-follower.ts';
+import { SpoolLock } from '../../../src/spool/sqlite/file/sqlite-lock.ts';
 import { SqliteSpool } from '../../../src/spool/sqlite/sqlite-spool.ts';
+import { SqliteStore } from '../../../src/spool/sqlite/sqlite-store.ts';
 import { logLines } from '../../support/log-lines.ts';
 import { attemptOf, someTime, spoolEntry } from '../../support/spool-entry.ts';
 import { sqliteEvents } from '../../support/sqlite-events.ts';
@@ -99,6 +101,21 @@ describe('damage', () => {
     const search = (recipient: string) =>
       events.search({ account: 'dev', order: 'newest', limit: 5, recipient }).events;
     expect(['user0', 'user1', 'user2'].map((name) => search(`${name}@example.org`).length)).toEqual([1, 0, 1]);
+    database.close();
+  });
+
+  test('of messages that wait keeps no event from being filed, and is not told as if it did', async () => {
+    const before = await SqliteSpool.open({ file });
+    for (let number = 0; number < 70; number += 1) await before.add(spoolEntry({ acceptedAt: someTime }), 0);
+    await before.close();
+    damage('spool_messages', 'first');
+    const database = openSqliteFile(file);
+    using lock = new SpoolLock(file);
+    const store = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
+    const now = { wall: Date.now(), monotonic: performance.now() };
+    store.write([{ kind: 'writeEvents', args: [[encodeEvent(eventOf(1))]] }], now);
+    while (store.follow());
+    expect(store.behind).toMatchObject({ unfiled: 0, fault: undefined });
     database.close();
   });
 
