@@ -156,20 +156,19 @@ export class EventFollower extends Part<FollowerParts> {
   /** @param taken events of the table; without facts they are damaged */
   #file(taken: readonly { readonly row: Row; readonly facts: EventFacts | undefined }[]): void {
     const [index, keys]: [Keyed[], Keyed[]] = [[], []];
-    const counts = new Map<string, { readonly account: string; readonly share: number; events: number }>();
     for (const { row, facts } of taken) {
       const event = Number(row['id']);
-      const [account, share] = [String(row['account']), Number(row['share'])];
+      const account = String(row['account']);
       if (!facts) this.passedOver += 1;
       for (const key of indexKeysOf(row)) index.push({ key, event });
       for (const key of keyNumbersOfFacts(account, facts)) keys.push({ key, event });
-      const counted = counts.get(`${share} ${account}`);
-      if (counted) counted.events += 1;
-      else counts.set(`${share} ${account}`, { account, share, events: 1 });
     }
     write(this.#sql.index, index);
     write(this.#sql.keys, keys);
-    for (const { account, share, events } of counts.values()) this.#sql.count.run(account, share, events);
+    for (const own of Map.groupBy(taken, ({ row }) => `${String(row['share'])} ${String(row['account'])}`).values()) {
+      const { account, share } = own[0]?.row ?? {};
+      this.#sql.count.run(String(account), Number(share), own.length);
+    }
   }
 
   /** Removes some events that are too many or too old. @returns whether there may be more */

@@ -174,10 +174,13 @@ export class MessagesInFlight extends Part<{
     return true;
   }
 
+  get #first(): InFlight | undefined {
+    return this.#byId.values().next().value;
+  }
+
   /** The seq of the oldest message in flight; greater than any where none is. */
   get oldest(): number {
-    const [oldest] = this.#byId.values();
-    return oldest?.seq ?? Number.MAX_SAFE_INTEGER;
+    return this.#first?.seq ?? Number.MAX_SAFE_INTEGER;
   }
 
   /** Whether any message is in flight. */
@@ -187,14 +190,12 @@ export class MessagesInFlight extends Part<{
 
   /** Whether messages have been in flight for too long, so that `settle` has something to do. */
   get isLate(): boolean {
-    const [oldest] = this.#byId.values();
-    return oldest !== undefined && performance.now() - oldest.since > inFlightMs;
+    return this.#first !== undefined && performance.now() - this.#first.since > inFlightMs;
   }
 
   /** Gives rows to the recipients of messages whose claim is over. @param at stored time */
   settleDue(at: number): void {
-    for (let [oldest] = this.#byId.values(); oldest && oldest.until <= at; [oldest] = this.#byId.values())
-      this.spread(oldest.id);
+    for (let oldest = this.#first; oldest && oldest.until <= at; oldest = this.#first) this.spread(oldest.id);
   }
 
   /** Gives rows to the recipients of messages that have been in flight for too long, or with `all` of some of all. */
@@ -216,8 +217,7 @@ export class MessagesInFlight extends Part<{
   mark(): void {
     if (!this.#isRecovered || this.#newest === 0 || performance.now() - this.#markedAt < markEveryMs) return;
     this.#markedAt = performance.now();
-    const [oldest] = this.#byId.values();
-    const mark = oldest?.seq ?? this.#newest + 1;
+    const mark = this.#first?.seq ?? this.#newest + 1;
     if (mark !== this.#marked) this.#sql.mark.run(mark);
     this.#marked = mark;
   }

@@ -53,9 +53,7 @@ export class StoredHolds extends SpoolPart {
     if (kind !== 'message') return;
     const id = integer(this.statements.holdId.get(kind, value) ?? {}, 'id');
     this.inFlight.spread(value);
-    for (const row of this.statements.states.all(value)) {
-      if (integer(row, 'state') === 0) this.setAside(integer(row, 'seq'), integer(row, 'position'), id);
-    }
+    this.statements.setAside.run(-id, value);
   }
 
   /** Lifts a hold. @returns false where there is none */

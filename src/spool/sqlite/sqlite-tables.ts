@@ -181,6 +181,7 @@ const statementTexts = {
   queuedRecipient: `SELECT max(next_attempt_at, claimed_until) AS due FROM spool_recipients
     WHERE message = ? AND position = ? AND state = 0`,
   giveLine: 'UPDATE spool_recipients SET line = ? WHERE message = ? AND position = ?',
+  setAside: `UPDATE spool_recipients SET line = ? WHERE message = (SELECT seq FROM spool_messages WHERE id = ?) AND state = 0`,
   nextAside: 'SELECT min(line) AS line FROM spool_recipients WHERE state = 0 AND line > ? AND line < 0',
   // What was set aside waits for no transport: it is given one anew, by the routes of then.
   backInLine: `UPDATE spool_recipients SET line = 0 WHERE (message, position) IN
