@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type pg from 'pg';
 import { errorMessage, Unavailable } from '../errors.ts';
 import { FaultWatch } from '../fault/fault-watch.ts';
+import { Part } from '../part.ts';
 import { ServerConnections } from '../postgres/server-connections.ts';
 import type { Attempt, Change, Database, Migrations, Row, SqlValue, Transaction } from './database.ts';
 import { PostgresChanges } from './postgres-changes.ts';
@@ -131,7 +132,7 @@ class PostgresDatabase implements Database {
     const until = performance.now() + this.#transactionMs;
     for (;;) {
       try {
-        return await withClient(this.#pool, (client, reasonOf) => this.#once(new Inside(client, reasonOf), work));
+        return await withClient(this.#pool, (client, reasonOf) => this.#once(new Inside({ client, reasonOf }), work));
       } catch (thrown) {
         if (!isRace(thrown)) throw thrown;
         if (performance.now() >= until) throw storeError(thrown);
@@ -163,17 +164,13 @@ class PostgresDatabase implements Database {
   }
 }
 
-class Inside implements Transaction {
-  readonly #client: pg.PoolClient;
-  readonly #reasonOf: (thrown: unknown) => unknown;
+class Inside
+  extends Part<{ readonly client: pg.PoolClient; readonly reasonOf: (thrown: unknown) => unknown }>
+  implements Transaction
+{
   #isEnded = false;
   /** The error by which PostgreSQL broke the transaction off, which the work may have taken for one of its own. */
   raced: unknown;
-
-  constructor(client: pg.PoolClient, reasonOf: (thrown: unknown) => unknown) {
-    this.#client = client;
-    this.#reasonOf = reasonOf;
-  }
 
   async commit(): Promise<void> {
     const committing = this.#told('COMMIT');
@@ -187,7 +184,7 @@ class Inside implements Transaction {
   async undo(): Promise<void> {
     this.#isEnded = true;
     // Where the connection is lost, PostgreSQL has undone it already.
-    await Promise.allSettled([this.#client.query('ROLLBACK')]);
+    await Promise.allSettled([this.parts.client.query('ROLLBACK')]);
   }
 
   async query(sql: string, params?: readonly SqlValue[]): Promise<readonly Row[]> {
@@ -221,9 +218,9 @@ class Inside implements Transaction {
   async #ask(sql: string, params: readonly SqlValue[] = []): Promise<pg.QueryResult<Row>> {
     if (this.#isEnded) throw new Error('The transaction has ended: it failed or took too long, and was undone');
     try {
-      return await this.#client.query<Row>(sql, params.map(driverValue));
+      return await this.parts.client.query<Row>(sql, params.map(driverValue));
     } catch (thrown) {
-      const reason = this.#reasonOf(thrown);
+      const reason = this.parts.reasonOf(thrown);
       if (isRace(reason)) this.raced = reason;
       throw reason;
     }

@@ -7,6 +7,7 @@ import type { SqlValue } from '../../base/database/database.ts';
 import { storableText } from '../../base/database/postgres-pool.ts';
 import type { DatabaseSync } from '../../base/database/sqlite-file.ts';
 import { errorMessage, Unavailable } from '../../base/errors.ts';
+import { Part } from '../../base/part.ts';
 import { partOctets } from '../postgres/added-messages.ts';
 import type { MovedTable } from './moved-tables.ts';
 import { readRows, type SourceRow } from './source-file.ts';
@@ -44,22 +45,16 @@ function textOf(value: SqlValue, type: string | undefined): string {
   return type === 'uuid' ? String(value).replaceAll('-', '').toLowerCase() : String(value);
 }
 
-class SentTable {
-  readonly name: string;
-  readonly #columns: readonly Column[];
+class SentTable extends Part<{ readonly name: string; readonly columns: readonly Column[] }> {
+  readonly name = this.parts.name;
   rows = 0;
   /** Those of its columns that are octets. */
   octets = 0;
   #sum = 0n;
 
-  constructor(name: string, columns: readonly Column[]) {
-    this.name = name;
-    this.#columns = columns;
-  }
-
   /** Adds a row. @param values as they are sent, in the order of the columns */
   add(values: SourceRow): void {
-    const text = values.map((value, at) => textOf(value, this.#columns[at]?.type)).join(between);
+    const text = values.map((value, at) => textOf(value, this.parts.columns[at]?.type)).join(between);
     this.#sum += BigInt(Number.parseInt(hash('sha256', text, 'hex').slice(0, 8), 16));
     this.rows += 1;
     for (const value of values) if (value instanceof Uint8Array) this.octets += value.length;
@@ -67,7 +62,9 @@ class SentTable {
 
   /** @throws Error where the target has other rows */
   async verify(target: TargetDatabase): Promise<void> {
-    const values = this.#columns.map((column) => `coalesce(${shown(column)}, chr(${none.charCodeAt(0)}))`).join(', ');
+    const values = this.parts.columns
+      .map((column) => `coalesce(${shown(column)}, chr(${none.charCodeAt(0)}))`)
+      .join(', ');
     const digest = `sha256(convert_to(concat_ws(chr(${between.charCodeAt(0)}), ${values}), 'UTF8'))`;
     const number = `('x' || encode(substring(${digest} FROM 1 FOR 4), 'hex'))::bit(32)::bigint`;
     const question = `SELECT count(*) AS rows, coalesce(sum(${number}), 0)::text AS sum FROM "${this.name}"`;
@@ -96,10 +93,8 @@ async function writeRows(
   const types = await target.types(table);
   const unknown = names.find((name) => !types.has(name));
   if (unknown !== undefined) throw new Error(`The target's ${table} has no column ${unknown}`);
-  const sent = new SentTable(
-    table,
-    names.map((name) => ({ name, type: types.get(name) ?? '' })),
-  );
+  const columns = names.map((name) => ({ name, type: types.get(name) ?? '' }));
+  const sent = new SentTable({ name: table, columns });
   const list = names.map((name) => `"${name}"`).join(', ');
   // Numbers that the server gives otherwise are those that SQLite has given.
   const sql = `INSERT INTO "${table}" (${list}) OVERRIDING SYSTEM VALUE

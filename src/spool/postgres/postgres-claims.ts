@@ -2,12 +2,13 @@
 // (SKIP LOCKED), so that nobody waits, and is committed once its rows are here: a process knows what it may have claimed.
 
 import type { Row } from '../../base/database/database.ts';
+import { Part } from '../../base/part.ts';
 import { BrokenClaim } from '../broken-claim.ts';
 import type { ClaimQuery, ClaimTurn, DueMessage, Spool } from '../spool.ts';
 import { dueMessage, integer, text } from '../stored-rows.ts';
 import { entryColumns, isId } from './postgres-queue.ts';
 import type { ProcessRegister } from './process-register.ts';
-import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { ServerParts } from './server/database-clock.ts';
 import { columnsOf, InDoubt, lostConnection, type Send } from './server/postgres-session.ts';
 import {
   changeAnyLine,
@@ -132,7 +133,7 @@ function rowList(row: Row, column: string): readonly Row[] {
 }
 
 /** The claims of one process; the methods of the same names in `Spool` say what each does. */
-export class PostgresClaims extends ServerPart<ServerParts & { readonly register: ProcessRegister }> {
+export class PostgresClaims extends Part<ServerParts & { readonly register: ProcessRegister }> {
   /** Claims of a single message: every fourth is for a deferred one. */
   #singles = 0;
 

@@ -1,6 +1,7 @@
 // Reads messages for the queue commands and for delivery.
 
 import type { Row } from '../../base/database/database.ts';
+import { Part } from '../../base/part.ts';
 import { type Hold, Holds } from '../hold.ts';
 import type { ListQuery, QueueItem, QueuePage, WaitingLine } from '../spool.ts';
 import {
@@ -14,7 +15,7 @@ import {
   stateNumbers,
   text,
 } from '../stored-rows.ts';
-import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { ServerParts } from './server/database-clock.ts';
 
 /** The columns that `entryOf` reads, of a message `m`. */
 export const entryColumns = messageColumns.map((name) => `m.${name}`).join(', ');
@@ -52,7 +53,7 @@ export function isId(text: string): boolean {
 }
 
 /** The queue of one database; the methods of the same names in `Spool` say what each does. */
-export class PostgresQueue extends ServerPart<ServerParts & { readonly holds: () => Promise<readonly Hold[]> }> {
+export class PostgresQueue extends Part<ServerParts & { readonly holds: () => Promise<readonly Hold[]> }> {
   /** The message that was the oldest at the last question. */
   #oldest = firstId;
   #lookedAllAt = Number.NEGATIVE_INFINITY;

@@ -9,7 +9,7 @@ import { failedRetentionMilliseconds, type SpoolLimits, type SpoolOptions, whyOv
 import { integer, text } from '../stored-rows.ts';
 import { type AccountTally, addTally, emptyTally, type Tally, TallyChanges, tallyOfNew } from '../tally.ts';
 import { sizeOf } from './added-messages.ts';
-import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { ServerParts } from './server/database-clock.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
 /** Messages or keys removed in one transaction at most. */
@@ -69,7 +69,7 @@ interface RetentionParts extends ServerParts, Required<Pick<SpoolOptions, 'limit
 }
 
 /** Removes what is not kept any longer. */
-export class PostgresRetention extends ServerPart<RetentionParts> {
+export class PostgresRetention extends Part<RetentionParts> {
   readonly #threads = new ThreadRemoval();
 
   /** Removes some failed messages and keys that are too old. @returns whether there may be more */

@@ -6,8 +6,9 @@ import { hostname } from 'node:os';
 import type { Row } from '../../base/database/database.ts';
 import { errorCode } from '../../base/errors.ts';
 import { lazily } from '../../base/load/lazily.ts';
+import { Part } from '../../base/part.ts';
 import { integer } from '../stored-rows.ts';
-import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { ServerParts } from './server/database-clock.ts';
 import type { Send } from './server/postgres-session.ts';
 import { changeAnyLine, inLines, lineColumns, turnBesideEarlier } from './spool-lines.ts';
 
@@ -69,7 +70,7 @@ interface RegisterParts extends Pick<ServerParts, 'session'> {
 }
 
 /** The row of this process, and what it knows of the others. */
-export class ProcessRegister extends ServerPart<RegisterParts> {
+export class ProcessRegister extends Part<RegisterParts> {
   #seen: ReadonlyMap<number, Seen> = new Map();
   #lookedAt = Number.NEGATIVE_INFINITY;
   /** Dead processes were seen, and what they held is not given back yet. */

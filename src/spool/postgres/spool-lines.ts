@@ -1,11 +1,12 @@
 // The lines in which recipients wait for their turn: one for each transport and account. A line's row tells when its turn may
 // come, so that whoever claims looks at lines whose turn it is and at nothing else, however many rows and lines wait.
 
+import { Part } from '../../base/part.ts';
 import { type Hold, type HoldRule, requireRoom } from '../hold.ts';
 import { holdsOf, integer, readHolds } from '../stored-rows.ts';
 import { tellDue } from './events/written-events.ts';
 import { isId } from './postgres-queue.ts';
-import { ServerPart } from './server/database-clock.ts';
+import type { ServerParts } from './server/database-clock.ts';
 import { columnsOf, type PgValue, type PostgresSession, type Send } from './server/postgres-session.ts';
 
 /** What a change of recipients must give back for `inLines`. */
@@ -131,7 +132,7 @@ const lifted = `WITH RECURSIVE kept AS (
   ) SELECT hold FROM kept WHERE hold IS NOT NULL AND hold NOT IN (SELECT id FROM spool_holds)`;
 
 /** The holds of one database; the methods of the same names in `Spool` say what each does. */
-export class PostgresHolds extends ServerPart {
+export class PostgresHolds extends Part<ServerParts> {
   async holds(): Promise<readonly Hold[]> {
     return holdsOf(await this.parts.session.query(readHolds), this.parts.clock);
   }

@@ -6,6 +6,7 @@ import { isOfOneStatement, isOutOfReach } from '../../base/database/postgres-err
 import { errorCode, errorMessage, Unavailable } from '../../base/errors.ts';
 import { StoreFault } from '../../base/fault/fault-watch.ts';
 import type { Logger } from '../../base/log.ts';
+import { Part } from '../../base/part.ts';
 import {
   askServer,
   risksOf,
@@ -19,7 +20,7 @@ import type { EventPartitions } from './events/event-partitions.ts';
 import type { EventRemoval } from './events/event-removal.ts';
 import type { PostgresRetention, Quotas } from './postgres-retention.ts';
 import type { ProcessRegister } from './process-register.ts';
-import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { ServerParts } from './server/database-clock.ts';
 import type { PostgresHolds } from './spool-lines.ts';
 import type { SpoolWriter } from './spool-writer.ts';
 
@@ -87,7 +88,7 @@ interface TendedParts extends ServerParts {
 }
 
 /** Does it until it is stopped. */
-export class SpoolTender extends ServerPart<TendedParts> {
+export class SpoolTender extends Part<TendedParts> {
   readonly #fault = new StoreFault();
   /** All connections are younger than the fault. */
   #isRenewed = false;

@@ -5,6 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { isRace, storeError } from '../../base/database/postgres-errors.ts';
 import { Unavailable } from '../../base/errors.ts';
+import { Part } from '../../base/part.ts';
 import { GroupQueue } from '../core/group-queue.ts';
 import type { GroupMessage } from '../core/message-group.ts';
 import { noteReports } from '../core/report-steps.ts';
@@ -20,7 +21,7 @@ import { type EventFiler, sendTold, type Told } from './events/event-filer.ts';
 import { tellDue } from './events/written-events.ts';
 import { MessageChanges } from './message-changes.ts';
 import { type BatchKey, type ProcessRegister, releaseWhere } from './process-register.ts';
-import { ServerPart, type ServerParts } from './server/database-clock.ts';
+import type { ServerParts } from './server/database-clock.ts';
 import { InDoubt, lostConnection, type Send, stepsOver } from './server/postgres-session.ts';
 import { sendAllLines } from './spool-lines.ts';
 
@@ -111,7 +112,7 @@ interface InQuestion extends BatchKey, Disowned {
 }
 
 /** A way to write, a transaction at a time. `onKept` is told of outcomes that were kept though whoever recorded them heard otherwise. */
-class WriteWay extends ServerPart<WriterParts & { readonly way: number; readonly onKept: (outcome: object) => void }> {
+class WriteWay extends Part<WriterParts & { readonly way: number; readonly onKept: (outcome: object) => void }> {
   /** Outcomes that are not reported to their senders because there were too many. */
   unreported = 0;
   /** The transaction before, where nobody knows yet whether it was kept. */

@@ -7,12 +7,13 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { deflateRawSync, inflateRawSync } from 'node:zlib';
 import { Unavailable } from '../../../base/errors.ts';
 import type { Logger } from '../../../base/log.ts';
+import { Part } from '../../../base/part.ts';
 import type { EncodedEvent } from '../../encoded-event.ts';
 import type { JournalRow } from '../../journal/journal-row.ts';
 import { sendRows } from '../../journal/writer/postgres-journal.ts';
 import { integer, octets } from '../../stored-rows.ts';
 import type { AccountTally } from '../../tally.ts';
-import { ServerPart, type ServerParts } from '../server/database-clock.ts';
+import type { ServerParts } from '../server/database-clock.ts';
 import type { Send } from '../server/postgres-session.ts';
 import { sendEvents, sendTallies, takeTurn, tellEvents } from './written-events.ts';
 
@@ -123,7 +124,7 @@ interface FilerParts extends Pick<ServerParts, 'session'> {
 }
 
 /** Files what the processes on one database tell. */
-export class EventFiler extends ServerPart<FilerParts> {
+export class EventFiler extends Part<FilerParts> {
   /** How often this process has told something, and how much of that is filed for certain. */
   #told = 0;
   #filed = 0;

@@ -10,9 +10,11 @@ import {
   waitShortly,
 } from '../../../base/database/postgres-migrations.ts';
 import { lazily } from '../../../base/load/lazily.ts';
+import { Part } from '../../../base/part.ts';
+import { leastIdOf } from '../../journal/journal-row.ts';
 import { firstEventFrom, lateMs } from '../../search/find-events.ts';
 import { integer, text } from '../../stored-rows.ts';
-import { ServerPart } from '../server/database-clock.ts';
+import type { ServerParts } from '../server/database-clock.ts';
 import { anew, type PostgresSession, type Send } from '../server/postgres-session.ts';
 import { EventCounts, takeTurn } from './written-events.ts';
 
@@ -55,18 +57,12 @@ function makeEventPartition(from: number, to: number): readonly string[] {
 // The journal has a partition a day: ids of its rows are UUIDv7, and a row and its content stand in those of one day.
 const journalTables = ['journal', 'journal_content'] as const;
 
-/** The least id that a row of the journal of a time can have: what every UUIDv7 of that millisecond begins with. @param at milliseconds since 1970 */
-function leastRowId(at: number): string {
-  const time = at.toString(16).padStart(12, '0');
-  return `${time.slice(0, 8)}-${time.slice(8)}`;
-}
-
 /** The statements that make the missing partitions of the days between two times. */
 async function missingJournalDays(ask: AskServer, since: number, until: number): Promise<readonly string[]> {
   const all: string[][] = [];
   const existing = await Promise.all(journalTables.map((table) => partitionsOf(ask, table)));
   for (let day = Math.floor(since / dayMs) * dayMs; day <= until; day += dayMs) {
-    const [from, to] = [leastRowId(day), leastRowId(day + dayMs)];
+    const [from, to] = [leastIdOf(day), leastIdOf(day + dayMs)];
     const name = new Date(day).toISOString().slice(0, 10).replaceAll('-', '');
     const statements = journalTables.flatMap((table, at) => {
       const own = existing[at] ?? [];
@@ -113,7 +109,7 @@ async function changeAlone(session: PostgresSession, work: (send: Send) => Promi
 }
 
 /** Makes and drops partitions. */
-export class EventPartitions extends ServerPart {
+export class EventPartitions extends Part<ServerParts> {
   readonly #hasPartitions = lazily(() => isPartitioned(this.parts.session.query, 'mail_events'));
   readonly #askAnew: AskServer = (sql, values) => this.parts.session.query(sql, values, anew);
   readonly #hasDays = lazily(() => isPartitioned(this.#askAnew, 'journal'));

@@ -2,11 +2,12 @@
 // those of partitions that are small or span more than a day, those in DEFAULT, and all where the tables are whole.
 
 import type { Row } from '../../../base/database/database.ts';
+import { Part } from '../../../base/part.ts';
 import { shareNumbers } from '../../encoded-event.ts';
 import type { EventLimits } from '../../events/event-store.ts';
 import { keyNumbersOf } from '../../search/find-events.ts';
 import { integer, text } from '../../stored-rows.ts';
-import { ServerPart, type ServerParts } from '../server/database-clock.ts';
+import type { ServerParts } from '../server/database-clock.ts';
 import { anew, columnsOf, type PgValue, type Send } from '../server/postgres-session.ts';
 import { type EventPartitions, leastEvents } from './event-partitions.ts';
 import { EventCounts, takeTurn } from './written-events.ts';
@@ -36,7 +37,7 @@ const removeKeys = `DELETE FROM mail_event_keys k USING unnest($1::bigint[], $2:
   WHERE k.key = gone.key AND k.event = gone.event AND k.event BETWEEN $3::bigint AND $4::bigint`;
 
 /** The removal of one database's events. */
-export class EventRemoval extends ServerPart<
+export class EventRemoval extends Part<
   ServerParts & { readonly partitions: EventPartitions; readonly limits: EventLimits }
 > {
   /** Between these times, as they are stored, no event is removed by its age. */

@@ -9,26 +9,20 @@ import type { PostgresSession } from './postgres-session.ts';
 const leastDifferenceMs = 1000;
 
 /** What this host's wall clock is ahead of the server's. */
-export class DatabaseClock {
-  readonly #clock: Clock;
+export class DatabaseClock extends Part<Clock> {
   #offset = 0;
-  #seen: ClockReading;
+  #seen: ClockReading = readClock(this.parts);
   /** From the first comparison on. */
   #believed: BelievedTime | undefined;
 
-  constructor(clock: Clock) {
-    this.#clock = clock;
-    this.#seen = readClock(clock);
-  }
-
   /** The wall time of this host, milliseconds since 1970. */
   now(): number {
-    return this.#clock.now();
+    return this.parts.now();
   }
 
   /** Looks whether the wall clock was set since the last look; to be called before each operation. */
   observe(): void {
-    const now = readClock(this.#clock);
+    const now = readClock(this.parts);
     this.#offset += clockStep(this.#seen, now);
     this.#seen = now;
   }
@@ -36,23 +30,23 @@ export class DatabaseClock {
   /** Compares with the server. @param serverTime its time just now, milliseconds since 1970 */
   compare(serverTime: number): void {
     this.observe();
-    const difference = Math.round(this.#clock.now() - serverTime);
+    const difference = Math.round(this.parts.now() - serverTime);
     if (Math.abs(difference - this.#offset) >= leastDifferenceMs)
       this.#offset = Math.abs(difference) < leastDifferenceMs ? 0 : difference;
     this.#believed ??= new BelievedTime({
       now: () => this.#storedNow(),
-      monotonic: () => this.#clock.monotonic(),
+      monotonic: () => this.parts.monotonic(),
     });
   }
 
   /** The stored time for removals: neither a server's clock that is ahead, nor one set ahead within a day, makes anything old. */
   removalTime(): number {
-    return Math.min(this.#believed?.now() ?? this.#storedNow(), this.#clock.now());
+    return Math.min(this.#believed?.now() ?? this.#storedNow(), this.parts.now());
   }
 
   #storedNow(): number {
     this.observe();
-    return this.stored(this.#clock.now());
+    return this.stored(this.parts.now());
   }
 
   /** Turns a wall time into the time to store. */
@@ -71,6 +65,3 @@ export interface ServerParts {
   readonly session: PostgresSession;
   readonly clock: DatabaseClock;
 }
-
-/** A part of the spool that asks the server. */
-export abstract class ServerPart<Parts extends Pick<ServerParts, 'session'> = ServerParts> extends Part<Parts> {}
