@@ -187,7 +187,7 @@ export const mail = [
       ['message.recipients.every((address) => delivered.has(address))', 'message.recipients.length === delivered.size'],
       ['DELETE FROM spool_messages WHERE seq = ? AND envelope IS NOT NULL', 'DELETE FROM spool_messages WHERE seq = ?'],
       ['!this.#isRecovered || ', ''],
-      ['oldest?.seq ?? this.#newest + 1', 'this.#newest + 1'],
+      ['this.#first?.seq ?? this.#newest + 1', 'this.#newest + 1'],
     ],
   ),
 ];
