@@ -316,8 +316,9 @@ export class SqliteStore extends SpoolPart<SpoolTables & KeptSettings & StoreFil
     try {
       return this.#follower.unsynced(() => this.parts.settled.settle(now, this.inFlight.oldest));
     } catch (thrown) {
-      if (!isDamaged(thrown)) throw thrown;
-      return false;
+      if (isDamaged(thrown)) return false;
+      this.parts.settled.lookAnew();
+      throw thrown;
     }
   }
 

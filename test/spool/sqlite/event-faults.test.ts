@@ -3,7 +3,7 @@
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { afterEach, beforeEach, describe, expect, test } from 'vitest';
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest';
 import { spoolMetrics } from '../../../src/app/wiring/metrics/spool-metrics.ts';
 import { openSqliteFile } from '../../../src/base/database/sqlite-file.ts';
 import { uuidv7 } from '../../../src/base/ids.ts';
@@ -116,6 +116,29 @@ describe('damage', () => {
     store.write([{ kind: 'writeEvents', args: [[encodeEvent(eventOf(1))]] }], now);
     while (store.follow());
     expect(store.behind).toMatchObject({ unfiled: 0, fault: undefined });
+    database.close();
+  });
+
+  test('or a full disk while messages are put into blocks leaves none of them out', async () => {
+    const before = await SqliteSpool.open({ file });
+    for (let number = 0; number < 140; number += 1) await before.add(spoolEntry({ acceptedAt: someTime }), 0);
+    await before.close();
+    const database = openSqliteFile(file);
+    using lock = new SpoolLock(file);
+    const store = new SqliteStore({ database, lock, bodies: join(folder, 'bodies') });
+    database.exec(`CREATE TRIGGER full BEFORE INSERT ON spool_blocks WHEN (SELECT count(*) FROM spool_blocks) = 1
+      BEGIN SELECT RAISE(ABORT, 'there is no room'); END`);
+    const now = { wall: Date.now(), monotonic: performance.now() };
+    store.write([{ kind: 'writeEvents', args: [[encodeEvent(eventOf(1))]] }], now);
+    while (store.follow());
+    expect(store.behind.fault).toContain('there is no room');
+    const count = database.prepare('SELECT count(*) AS n FROM spool_blocks');
+    expect(count.get()).toEqual({ n: 0 });
+    database.exec('DROP TRIGGER full');
+    await vi.waitFor(() => {
+      store.follow();
+      expect(count.get()).toEqual({ n: 2 });
+    }, waiting);
     database.close();
   });
 

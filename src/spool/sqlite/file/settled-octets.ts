@@ -116,6 +116,11 @@ export class SettledOctets {
     return true;
   }
 
+  /** To be called where the transaction of `settle` was undone. */
+  lookAnew(): void {
+    this.#settled = undefined;
+  }
+
   #add(block: readonly { readonly seq: number; readonly octets: MessageOctets }[]): void {
     const [first, last] = [block[0]?.seq ?? 0, block.at(-1)?.seq ?? 0];
     const whole = Buffer.concat(block.flatMap(({ octets: { head, body } }) => [head, body]));
