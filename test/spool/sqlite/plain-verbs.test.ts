@@ -64,3 +64,25 @@ test('a verb is marked as reading where it changes nothing in the database, and 
   const marked = Object.entries(plainVerbs).filter(([, { reads }]) => !reads);
   expect(changing.toSorted()).toEqual(marked.map(([verb]) => verb).toSorted());
 });
+
+test('a hold of a message takes its queued recipients out of their line at once, and leaves those alone that have ended', async () => {
+  const file = join(scratchFolder(), 'postern.db');
+  const clock = { now: () => someTime, monotonic: () => performance.now() };
+  const spool = await SqliteSpool.open({ file, clock });
+  const watcher = new DatabaseSync(file);
+  onTestFinished(async () => {
+    watcher.close();
+    await spool.close();
+  });
+  const [waits, fails] = ['waits@example.org', 'fails@example.org'];
+  const entry = spoolEntry({ recipients: [waits, fails] });
+  await spool.add(entry, someTime + 60_000);
+  const reply = { code: 550, enhanced: '5.1.1', text: 'no' };
+  await spool.record([{ ...attemptOf(entry, { kind: 'failed', reply, host: 'x' }), recipient: fails }]);
+  await spool.addHold({ kind: 'message', value: entry.id, at: someTime, by: 'test', why: '' });
+  const rows = watcher.prepare('SELECT address, line < 0 AS isAside FROM spool_recipients ORDER BY position').all();
+  expect(rows.map(({ address, isAside }) => [address, isAside])).toEqual([
+    [waits, 1],
+    [fails, 0],
+  ]);
+});
